@@ -218,7 +218,7 @@ async def live_pictures(journal: Path) -> AsyncIterator[tuple[Picture, str, str]
         events: list[Event] = [
             JournalBegan(began, time.time(), journal.stem, 1, "hivemind", proxy.address, upstreams),
         ]
-        proxy.engine.record = events.extend
+        proxy.engine.hooks.record = events.extend
         plots = PlotProcess()
         stack.push_async_callback(plots.aclose)
         source = Local(proxy, FOLDER / "hivemind.toml")
@@ -230,7 +230,7 @@ async def live_pictures(journal: Path) -> AsyncIterator[tuple[Picture, str, str]
             await asyncio.sleep(WARM_UP_S)
             for picture in PICTURES:
                 yield picture, *await take(pilot, picture)
-        proxy.engine.record = None
+        proxy.engine.hooks.record = None
         events.append(JournalEnded(proxy.engine.now()))
         write_journal(journal, events)
 

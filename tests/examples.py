@@ -37,11 +37,11 @@ def repeated() -> bool:
     return settings.get_current_profile_name() != "fuzz"
 
 
-def examples(large: int) -> int:
-    """Return a test's own `max_examples`: `large` in the large profile, ten times that in the fuzz profile, an
-    eighth of it, but 10 at least, else."""
+def examples(large: int, few: int | None = None) -> int:
+    """Return a test's own `max_examples`: `large` in the large profile, ten times that in the fuzz profile, else `few`,
+    which is an eighth of it, but 10 at least, where nothing else is said."""
     if settings.get_current_profile_name() == "large":
         return large
     if settings.get_current_profile_name() == "fuzz":
         return large * _FUZZ_TIMES
-    return min(large, max(_FEWEST, large // _SHARE))
+    return min(large, max(_FEWEST, large // _SHARE)) if few is None else few

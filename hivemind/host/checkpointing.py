@@ -98,7 +98,7 @@ class Checkpointer:
         self._writing: asyncio.Task[None] | None = None
         self._failing = False
         self._latest = 0.0
-        engine.watched |= {
+        engine.hooks.watched |= {
             ev.BudgetWarned: self._warned,
             ev.Commanded: self._commanded,
             ev.AgentBegan: self._began,
@@ -127,7 +127,7 @@ class Checkpointer:
 
     async def aclose(self) -> None:
         """Wait until everything is written."""
-        self._engine.watched.clear()
+        self._engine.hooks.watched.clear()
         if self._writing is not None:
             await self._writing
 
@@ -188,13 +188,13 @@ class Checkpointer:
 
     def _released(self, event: ev.Finished | ev.Abandoned | ev.AttemptFailed) -> None:
         if event.agent in self._stops:
-            agent = self._engine.agent(event.agent)
+            agent = self._engine.agents.get(event.agent)
             if agent is not None and not agent.in_flight:
                 self._schedule(self._stops[event.agent])
 
     def _has_asked(self, agent: str) -> bool:
         """Return whether an agent's run has sent a request, maybe to an earlier proxy: else nothing would be lost."""
-        known = self._engine.agent(agent)
+        known = self._engine.agents.get(agent)
         return self.conversations.find(agent) is not None or (known is not None and known.own.used("run").tokens > 0)
 
     def _has_state(self, agent: str) -> bool:
@@ -204,7 +204,7 @@ class Checkpointer:
         return self._processes.process(agent) if agent in self._ran else None
 
     def _why_no_budget(self, name: str) -> str:
-        agent = self._engine.agent(name)
+        agent = self._engine.agents.get(name)
         limits = () if agent is None else agent.limits
         return next((_used_up(each.state()) for each in limits if each.exhausted), "its budget is used up")
 
@@ -216,7 +216,7 @@ class Checkpointer:
             self._latest = at = max(self._wall(), self._latest + 0.001)
             self._stops[agent] = _Stop(agent, checkpoint_name(agent, at), reason, why, at)
             # Not earlier, because these events come with every request.
-            self._engine.watched |= {
+            self._engine.hooks.watched |= {
                 ev.Granted: lambda event: self._stops.pop(event.agent, None),
                 ev.Finished: self._released,
                 ev.Abandoned: self._released,
@@ -273,7 +273,7 @@ class Checkpointer:
 
     def _facts(self, stop: _Stop, newest: Conversation | None) -> Checkpoint:
         """Return the checkpoint as far as its agent is known now."""
-        agent, process = self._engine.agent(stop.agent), self._process(stop.agent)
+        agent, process = self._engine.agents.get(stop.agent), self._process(stop.agent)
         made = Checkpoint(stop.name, stop.agent, stop.reason, stop.why, stop.at, exit_code=stop.exit_code)
         if agent is not None:
             tasks = self._engine.tasks.of_agent(agent.name)

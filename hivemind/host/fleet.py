@@ -83,9 +83,9 @@ class FleetPart:
         proxy's from others; None: nothing is kept."""
         engine = proxy.engine
         self.link = link = Link(self.store, engine, ALLOCATOR, self.lanes.name)
-        engine.leasing = True
-        engine.on_lane_opened = self._open
-        engine.on_lease_short = link.hurry
+        engine.need_leases()
+        engine.hooks.lane_opened = self._open
+        engine.hooks.lease_short = link.hurry
 
         def describe() -> Member:
             return self.described(proxy)
@@ -143,8 +143,7 @@ class FleetPart:
 
     def described(self, proxy: _Proxy) -> Member:
         """Return what the fleet is told of the proxy."""
-        agents, _ = proxy.engine.accounts
-        busy = [agent for agent in agents.values() if agent.tickets]
+        busy = [agent for agent in proxy.engine.agents.values() if agent.tickets]
         flying = sum(agent.in_flight for agent in busy)
         return Member(
             self.link.member,
@@ -155,7 +154,7 @@ class FleetPart:
             proxy.address,
             self._started,
             proxy.engine.health()[0],
-            len(agents),
+            len(proxy.engine.agents),
             len(busy),
             flying,
             sum(len(agent.tickets) for agent in busy) - flying,
@@ -167,5 +166,5 @@ def _knows(engine: Engine, command: Command) -> bool:
     """Return whether the agent or task that a command names is this proxy's; True where it names none."""
     agent, task = getattr(command, "agent", None), getattr(command, "task", None)
     if isinstance(agent, str):
-        return engine.agent(engine.spelling(agent)) is not None
+        return engine.agents.get(engine.spelling(agent)) is not None
     return not isinstance(task, str) or task in engine.tasks

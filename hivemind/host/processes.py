@@ -81,7 +81,7 @@ class Processes:
             raise Conflict(str(error)) from None
         known = self._places.find(agent)
         kept = known is not None and known.until is not None
-        if wanted.fresh and (kept or (known is None and self._engine.agent(agent) is not None)):
+        if wanted.fresh and (kept or (known is None and self._engine.agents.get(agent) is not None)):
             raise Conflict(f"{agent} is known already; choose another name")
         if kept:
             self._places.leave(agent)
@@ -139,7 +139,7 @@ class Processes:
 
     def _above(self, name: str) -> tuple[str, ...]:
         """Return the agent that started this one, the one that started that, and so on."""
-        line, agent = [], self._engine.agent(name)
+        line, agent = [], self._engine.agents.get(name)
         while agent is not None and (agent := agent.parent) is not None:
             line.append(agent.name)
         return tuple(line)
@@ -148,9 +148,9 @@ class Processes:
         """Note that a process has ended, and return what it used. Raises: Rejected."""
         check_exit_code(ended.exit_code)
         name = self._engine.spelling(ended.agent)
-        agent = self._engine.agent(name)
+        agent = self._engine.agents.get(name)
         place = self._places.find(name)
-        requests, elsewhere = self._engine.traffic(name, ended.client)
+        requests, elsewhere = self._engine.world.traffic(name, ended.client)
         if place is not None and place.runner == ended.runner:
             if self._places.leave(name):
                 self._end(name, ended.exit_code, who, asked=ended.asked)
@@ -209,7 +209,7 @@ class Processes:
 
     def _end_lost(self, agent: str) -> None:
         self.lost.add(agent)
-        if self._engine.agent(agent) is None:  # it ran when an earlier proxy ended, and had no event since
+        if self._engine.agents.get(agent) is None:  # it ran when an earlier proxy ended, and had no event since
             self._engine.apply(BeginAgent(agent, resumed=True, goes_on=True), "runner")
         self._end(agent, None, "runner")
 
@@ -217,7 +217,7 @@ class Processes:
         self._claims.run_ended(name)
         self.runs.ended(name)
         self._engine.apply(EndAgent(name, exit_code, asked), who)
-        agent = self._engine.agent(name)
+        agent = self._engine.agents.get(name)
         if self._ledger is not None and agent is not None:
             self._ledger.run_ended(name, exit_code, agent.own.used("run"))
 

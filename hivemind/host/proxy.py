@@ -34,7 +34,7 @@ from hivemind.journal.write.writer import Writer
 from hivemind.prices import Prices
 from hivemind.proxy.asgi import Receive, Scope, Send
 from hivemind.proxy.data_plane import DataPlane, Fields, LocalApp
-from hivemind.proxy.engine import Engine
+from hivemind.proxy.engine import Engine, Hooks
 from hivemind.proxy.routing import open_routes
 from hivemind.redaction.forms import text_finder
 from hivemind.scheduler.accounts import Account
@@ -175,7 +175,10 @@ class Proxy:
         if fleet is not None:
             await fleet.check()
         settings = self.settings
-        self.engine = engine = Engine(settings.scheduler_config(), self._rng, self._world, self._wall, store)
+        hooks = Hooks()
+        self.engine = engine = Engine(
+            settings.scheduler_config(), self._rng, self._world, self._wall, store, hooks=hooks
+        )
         bodies = None
         if kept.journals is not None:
             self.journal = self._begin_recording(kept.journals)
@@ -184,7 +187,7 @@ class Proxy:
         self.claims = claims = Claims(engine.names, settings.agents, self._token)
         known = _Known(engine, claims)
         self.rights = Rights(known)
-        engine.on_decision = self.rights.note
+        hooks.decided = self.rights.note
         key_file = None if store is None else store.path.with_suffix(".key")
         limits = PlaceLimits(settings.max_agents, settings.agents.max_depth, settings.agents.max_tree)
         self.processes = known.processes = Processes(engine, limits, claims, key_file, self.rights)
@@ -251,7 +254,7 @@ class Proxy:
         self.processes.close()
         self.engine.close()
         if self.journal is not None:
-            self.engine.record = None
+            self.engine.hooks.record = None
             await self.journal.aclose(self.engine.now())
         await self._routes.aclose()
 
@@ -329,7 +332,7 @@ class Proxy:
             publish=engine.publish,
             wall=wall,
         )
-        engine.record = recorder.record
+        engine.hooks.record = recorder.record
         return recorder
 
     # --- The proxy's own applications on the socket of the traffic --------------------------------------------------
@@ -476,7 +479,7 @@ class Proxy:
         Raises: Rejected: no agent has that name.
         """
         run = "" if self.control_key is None else self.control_key.run
-        agents, pool = self.engine.accounts
+        agents, pool = self.engine.agents, self.engine.pool
         if agent is not None:
             name = self.spelling(agent)
             found = agents.get(name) or agents.past.get(name)
@@ -515,7 +518,7 @@ class _Known:
         self.tasks = engine.tasks
         self.find = engine.find
         self.is_reserved = claims.is_reserved
-        self.below = engine.below
+        self.below = engine.agents.below
         self.processes: Processes | None = None
 
     def ran(self, name: str) -> bool:

@@ -151,7 +151,8 @@ class Runs:
         roots, client, server = self._roots(), scope.get("client"), scope.get("server")
         if not roots or client is None or server is None:
             return set()
-        connection = scope.get("extensions", {}).get(EXTENSION)
+        cycle = scope.get("extensions", {}).get(EXTENSION)
+        connection = None if cycle is None else cycle.connection
         found = None if connection is None else self._seen.get(connection)
         if found is None:
             try:

@@ -15,8 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-from hivemind.proxy.direct import DirectExchange
-from hivemind.proxy.engine import Engine
+from hivemind.proxy.engine import Engine, Server
 from hivemind.scheduler.events import AlertOver, AlertRaised, InvariantBroken
 from hivemind.scheduler.invariants import Violation
 from hivemind.text.humanise import duration, plural
@@ -102,9 +101,10 @@ class Watch:
         unserved, self._unserved = self._unserved, set()
         direct = 0
         for ticket in self._engine.tickets:
-            if isinstance(getattr(ticket.tag, "__self__", None), DirectExchange):
-                direct += 1
-            elif ticket.tag is None:
+            server: Server | None = ticket.tag
+            if server is not None:
+                direct += server.without_task
+            else:
                 self._unserved.add(each := (ticket.id, ticket.attempts))
                 if each in unserved:
                     lane, agent = ticket.request.lane, ticket.agent.name

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import socket
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from uvicorn.protocols.http.flow_control import FlowControl
@@ -21,7 +21,8 @@ from hivemind.wire.request_head import Headers, without
 
 _log = logging.getLogger(__name__)
 
-EXTENSION = "hivemind.disconnect"
+EXTENSION = "hivemind.cycle"
+"""Where an application finds the :class:`Cycle` in its scope."""
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _FRAMING = frozenset({b"content-length", b"transfer-encoding", b"connection"})
 _FAILED = b"Internal Server Error"
@@ -32,49 +33,10 @@ class AnswerCut(Exception):
     text says why."""
 
 
-class DisconnectNotifier:
-    """Calls back when one connection ends.
-
-    `watched` is called when a first callback is added, `unwatched` when nothing more is written for a request.
-    """
-
-    __slots__ = ("__weakref__", "_callbacks", "_unwatched", "_watched", "gone")
-
-    def __init__(self, watched: Callable[[], None], unwatched: Callable[[], None]) -> None:
-        self._callbacks: list[Callable[[], None]] = []
-        self._watched = watched
-        self._unwatched = unwatched
-        self.gone = False
-        """The connection has ended."""
-
-    def watch(self, callback: Callable[[], None]) -> None:
-        """Call back when the connection ends, until :meth:`forget`; at once where it has ended."""
-        self._callbacks.append(callback)
-        if self.gone:
-            callback()
-        else:
-            self._watched()
-
-    def forget(self, callback: Callable[[], None]) -> None:
-        """Call back no more, because nothing more is written for this request."""
-        self._callbacks.remove(callback)
-        if not self.gone:
-            self._unwatched()
-
-    def notify(self) -> None:
-        """Call back, because the connection has ended."""
-        self.gone = True
-        # Broken here, or the reference cycle would keep the connection until a garbage collection.
-        self._watched = self._unwatched = _nothing
-        for callback in list(self._callbacks):
-            callback()
-
-
 class ClientConnection(Protocol):
     """The connection that a request came on."""
 
     transport: asyncio.Transport
-    disconnect: DisconnectNotifier
     tasks: set[asyncio.Task[None]]
     """The tasks that serve requests."""
 
@@ -85,6 +47,9 @@ class ClientConnection(Protocol):
     def on_response_complete(self) -> None:
         """Serve the next request, or close the connection: it is known here whether the client is still sending."""
 
+    def close_unfinished(self) -> None:
+        """Close the connection after a part of a response, once the client has taken it."""
+
 
 class Cycle:
     """One request and its response."""
@@ -92,13 +57,13 @@ class Cycle:
     __slots__ = (
         "_bodiless",
         "_chunked",
-        "_connection",
         "_event",
         "_expected",
         "_has_news",
         "_until_end",
         "began_with",
         "body",
+        "connection",
         "disconnected",
         "expects_continue",
         "flow",
@@ -122,7 +87,7 @@ class Cycle:
         body: bytes | None = None,
     ) -> None:
         """`body` is the whole body, where it has come."""
-        self._connection = connection
+        self.connection = connection
         self.scope = scope
         self.transport = connection.transport
         self.flow = connection.flow
@@ -172,6 +137,20 @@ class Cycle:
         if self.on_disconnect is not None:
             self.on_disconnect()
 
+    def watch(self, on_disconnect: Callable[[], None]) -> Callable[[], None]:
+        """Call back once the client leaves before the response is complete, at once where it has. Return what ends
+        that."""
+        self.on_disconnect = on_disconnect
+        if self.disconnected:
+            on_disconnect()
+        else:
+            self.flow.resume_reading()  # a large body leaves it paused, which would hide the end of the connection
+        return self.unwatch
+
+    def unwatch(self) -> None:
+        """Call back no more."""
+        self.on_disconnect = None
+
     def take_body(self) -> bytes:
         """Return the body of a request that has come whole."""
         self._has_news = False  # as if it had been received
@@ -196,7 +175,7 @@ class Cycle:
 
     def run_in_task(self, app: Any) -> None:
         """Have an ASGI application serve the request in a task of its own."""
-        tasks = self._connection.tasks
+        tasks = self.connection.tasks
         task = asyncio.get_running_loop().create_task(self._run(app))
         task.add_done_callback(tasks.discard)
         tasks.add(task)
@@ -207,7 +186,7 @@ class Cycle:
         The connection of an answer that is incomplete is closed, so that its client can't take it for a whole one.
         """
         try:
-            await app(self.scope, self.receive, self.send)
+            await app({**self.scope, "extensions": {EXTENSION: self}}, self.receive, self.send)
             if self.response_complete or self.disconnected:
                 return
             _log.error("an application returned without a complete response")
@@ -218,10 +197,10 @@ class Cycle:
             _log.info("an answer was cut off in the middle: %s", cut)
         except Exception:
             _log.exception("an application failed")
-            if self.disconnected or self.response_complete:
-                return
+        if self.disconnected or self.response_complete:
+            return
         if self.response_started:
-            self.transport.close()
+            self.connection.close_unfinished()
         else:
             self.keep_alive = False
             self.answer(500, [(b"content-type", b"text/plain; charset=utf-8")], _FAILED)
@@ -328,18 +307,12 @@ class Cycle:
         self.body = b""  # of which nothing more is received
         if self._event is not None:
             self._event.set()
-        self._connection.on_response_complete()
+        self.connection.on_response_complete()
 
 
 def status_line(status: int) -> bytes:
     """Return the status line, with the usual phrase where the status has one."""
     return STATUS_LINE.get(status) or b"HTTP/1.1 %d \r\n" % status
-
-
-def disconnect_notifier(scope: Mapping[str, Any]) -> DisconnectNotifier | None:
-    """Return the notifier of the connection, where our own protocol serves it."""
-    extensions = scope.get("extensions")
-    return extensions.get(EXTENSION) if extensions else None
 
 
 def _reset_on_close(transport: asyncio.Transport, reset: bool) -> None:
@@ -350,7 +323,3 @@ def _reset_on_close(transport: asyncio.Transport, reset: bool) -> None:
     # A second descriptor of the same socket, because uvloop's stand-in for it can't set options.
     with socket.fromfd(held.fileno(), held.family, socket.SOCK_STREAM) as twin:
         twin.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", reset, 0))
-
-
-def _nothing() -> None:
-    pass

@@ -19,22 +19,21 @@ from hivemind.proxy.access import AccessPolicy, is_preflight, preflight_headers,
 from hivemind.proxy.asgi import Receive, Scope, Send, StepRunner, not_http
 from hivemind.proxy.body_budget import BodyBudget
 from hivemind.proxy.calls import TOKEN_HEADER, CallReader, is_short, proven_agent, shown_tokens
-from hivemind.proxy.cycle import AnswerCut, Cycle
-from hivemind.proxy.direct import DirectExchange
+from hivemind.proxy.cycle import EXTENSION, AnswerCut, Cycle
 from hivemind.proxy.engine import Engine
 from hivemind.proxy.exchange import Exchange, Shared
 from hivemind.proxy.file_limit import ConnectionLimit
-from hivemind.proxy.response_writer import ResponseWriter, plain, run_until_disconnect
+from hivemind.proxy.response_writer import AsgiDelivery, Delivery, ResponseWriter, plain, run_until_disconnect
 from hivemind.proxy.routing import Routes
 from hivemind.proxy.streaming import KeepaliveTiming, ProgressReporter
 from hivemind.redaction.values import is_secret
-from hivemind.scheduler.ticket import FINAL_STATUS, Ticket
+from hivemind.scheduler.ticket import FINAL_STATUS
 from hivemind.settings import Settings
-from hivemind.upstream.base import StartedResponse, UpstreamError, UpstreamRequest, UpstreamTimeout
+from hivemind.upstream.base import UpstreamError, UpstreamRequest, UpstreamTimeout
 from hivemind.wire.call import Call, CallHead, scheduler_request
 from hivemind.wire.fleet_lanes import FleetLanes
 from hivemind.wire.identity import Claims
-from hivemind.wire.recent_heads import Heads, RecentHeads, size_of_head
+from hivemind.wire.recent_heads import RecentHeads, size_of_head
 from hivemind.wire.request_head import ALLOW, RequestPath, RequestRefused, fields, for_client, parse_path, value
 
 Fields = Mapping[bytes, bytes]
@@ -147,7 +146,9 @@ class DataPlane:
         self._body_budget = BodyBudget(settings.max_body_mb, settings.max_bodies_mb)
         keepalive = KeepaliveTiming(settings.keepalive_after_s, settings.keepalive_every_s)
         progress = ProgressReporter(engine.progress)
-        self._shared = Shared(engine, keepalive, StepRunner(), wall, progress, self._uncounted)
+        self._shared = Shared(
+            engine, keepalive, StepRunner(), wall, progress, self._uncounted, self._go_on, self._served_directly
+        )
         self._calls = CallReader(routes, claims, settings.own_credentials(), self._shared.steps, fleet_lanes)
         self._retries = ClientRetries()
         self._heads = HeadCache()
@@ -183,13 +184,16 @@ class DataPlane:
             await not_http(scope, receive, send)
             return
         head = self._head(scope)
+        client: Delivery | None = scope.get("extensions", {}).get(EXTENSION)
         if head.allowed_origin is not None:
-            send = with_cors(head.allowed_origin, send)
+            client = AsgiDelivery(receive, with_cors(head.allowed_origin, send))
+        elif client is None:
+            client = AsgiDelivery(receive, send)
         try:
-            await self._serve(scope, head, receive, send)
+            await self._serve(scope, head, client)
         except RequestRefused as refusal:
             answer_headers, body = refusal.response(head.place.path, client_of(scope["headers"]).try_again)
-            await ResponseWriter(send).answer(refusal.status, answer_headers, body)
+            await ResponseWriter(client).answer(refusal.status, answer_headers, body)
 
     def _head(self, scope: Scope) -> Head:
         """Return the head of a request, read unless it came lately."""
@@ -214,28 +218,28 @@ class DataPlane:
             direct = False
         return Head(headers, place, local, denied, allowed, shown_tokens(headers, place), size_of_head(scope), direct)
 
-    async def _serve(self, scope: Scope, head: Head, receive: Receive, send: Send) -> None:
+    async def _serve(self, scope: Scope, head: Head, client: Delivery) -> None:
         """Answer a request, or raise RequestRefused."""
         headers, local = head.fields, head.local
         if b"websocket" in headers.get(b"upgrade", b"").lower():
             # Clients that try a WebSocket first fall back to POST at once on this status, and only on this one.
-            await plain(send, 426, b"this proxy speaks HTTP, not WebSocket\n", (b"upgrade", b"HTTP/1.1"))
+            await plain(client, 426, b"this proxy speaks HTTP, not WebSocket\n", (b"upgrade", b"HTTP/1.1"))
         elif head.denied is not None:
             if local is None:
                 raise head.denied
-            await local.deny(head.denied, scope, receive, send)
+            await local.deny(head.denied, scope, client.receive, client.send)
         elif scope["raw_path"] == ASTERISK:
-            await ResponseWriter(send).answer(204, [ALLOW], b"")
+            await ResponseWriter(client).answer(204, [ALLOW], b"")
         elif b"origin" in headers and is_preflight(scope["method"], headers):
-            await ResponseWriter(send).answer(204, preflight_headers(headers), b"")
+            await ResponseWriter(client).answer(204, preflight_headers(headers), b"")
         elif not (self._is_authorized(head.tokens) or (local is not None and local.admits(head.place, headers))):
             raise RequestRefused(401, f"this proxy wants {TOKEN_HEADER.decode()}", "unauthorized")
         elif local is not None:
-            await local.serve(scope, head.place, receive, send)
+            await local.serve(scope, head.place, client.receive, client.send)
         elif scope["method"] == "HEAD" and head.place.path in ("/", "/api/hello"):
-            await plain(send, 200, b"")
+            await plain(client, 200, b"")
         else:
-            await self._forward(scope, head, receive, send)
+            await self._forward(scope, head, client)
 
     def _is_authorized(self, tokens: tuple[bytes, ...]) -> bool:
         own = self._token
@@ -243,26 +247,30 @@ class DataPlane:
             return True
         return proven_agent(self._claims, tokens) is not None
 
-    async def _forward(self, scope: Scope, head: Head, receive: Receive, send: Send) -> None:
-        body = await self._body_budget.read(receive, value(scope["headers"], b"content-length"))
+    async def _forward(self, scope: Scope, head: Head, client: Delivery) -> None:
+        body = await self._body_budget.read(client.receive, value(scope["headers"], b"content-length"))
         if body is None:
             return
         try:
-            if head.call is None:
-                head.call = self._calls.head(scope, head.fields, head.place)
-            call = await self._calls.read(head.call, body, head.tokens)
+            call = await self._calls.read(self._call_head(scope, head), body, head.tokens)
             self._count()
             try:
                 if call.free:
-                    await run_until_disconnect(relay(call, ResponseWriter(send)), scope, receive)
+                    await run_until_disconnect(relay(call, ResponseWriter(client)), client)
                 elif (original := self._retries.original(call, self._engine.now())) is not None:
-                    await run_until_disconnect(original.join(send), scope, receive)
+                    await run_until_disconnect(original.join(client), client)
                 else:
-                    await self._run(self._exchange(call, head, scope, send), scope, receive)
+                    await self._run(self._exchange(call, head, scope, client))
             finally:
                 self._discount()
         finally:
             self._body_budget.release(body)
+
+    def _call_head(self, scope: Scope, head: Head) -> CallHead:
+        """Return what the head of a request for an upstream says. Raises: RequestRefused."""
+        if head.call is None:
+            head.call = self._calls.head(scope, head.fields, head.place)
+        return head.call
 
     def _count(self) -> None:
         """Count a request that is being answered; not before, because draining doesn't wait for clients that are still
@@ -283,7 +291,7 @@ class DataPlane:
         finally:
             self._count()
 
-    def _arrive(self, call: Call, head: Head, scope: Scope) -> tuple[Ticket, Heads]:
+    def _exchange(self, call: Call, head: Head, scope: Scope, client: Delivery) -> Exchange:
         """Have a call scheduled, and its head kept."""
         engine = self._engine
         engine.open_lane(call.head.lane, call.head.route.lane)
@@ -291,18 +299,15 @@ class DataPlane:
             self._on_call(call)
         waited_s = self._retries.waited_s(call, engine.now()) if self._retries.unsent else 0.0
         ticket = engine.arrive(scheduler_request(call, waited_s))
-        return ticket, self.recent_heads.add(ticket.id, scope, head.size)
-
-    def _exchange(self, call: Call, head: Head, scope: Scope, send: Send) -> Exchange:
-        ticket, heads = self._arrive(call, head, scope)
+        heads = self.recent_heads.add(ticket.id, scope, head.size)
         heard = None if self._bodies is None else self._bodies.asked(ticket.id, call, scope["headers"])
-        return Exchange(call, ticket, ResponseWriter(send), heads, self._shared, heard)
+        return Exchange(call, ticket, client, heads, self._shared, heard)
 
-    async def _run(self, exchange: Exchange, scope: Scope, receive: Receive) -> None:
+    async def _run(self, exchange: Exchange) -> None:
         if exchange.ticket.waiting:
             self._retries.add(exchange)
         try:
-            await run_until_disconnect(exchange.run(), scope, receive, exchange.writer)
+            await run_until_disconnect(exchange.run(), exchange.client, exchange.writer)
         finally:
             self._retries.discard(exchange)
             self._retries.note(exchange, self._engine.now())
@@ -319,11 +324,10 @@ class DataPlane:
             return False
         body = bytes(cycle.body)
         try:
-            if head.call is None:
-                head.call = self._calls.head(cycle.scope, head.fields, head.place)
-            if not is_short(head.call, body):
+            call_head = self._call_head(cycle.scope, head)
+            if not is_short(call_head, body):
                 return False
-            call = self._calls.read_short(head.call, body, head.tokens)
+            call = self._calls.read_short(call_head, body, head.tokens)
             if call.free or (self._retries.waiting and self._retries.original(call, self._engine.now()) is not None):
                 return False
             self._body_budget.take(body)
@@ -332,42 +336,29 @@ class DataPlane:
         cycle.take_body()
         cycle.remembered = head
         self._count()
-        ticket, heads = self._arrive(call, head, cycle.scope)
-        self._direct += 1
-        self.outbox.batches = self._direct >= _BATCHED_FROM
-        DirectExchange(call, ticket, cycle, heads, self._shared, self).begin()
+        exchange = self._exchange(call, head, cycle.scope, cycle)
+        self._count_direct(1)
+        exchange.begin(cycle)
         return True
 
-    def _leave_direct(self) -> None:
-        self._direct -= 1
+    def _count_direct(self, more: int) -> None:
+        self._direct += more
         self.outbox.batches = self._direct >= _BATCHED_FROM
 
-    def go_on(self, direct: DirectExchange, started: StartedResponse | None) -> None:
-        """Serve a request in a task, with the attempt that has begun, if any."""
-        self._leave_direct()
-        call, ticket, cycle = direct.call, direct.ticket, direct.cycle
-        exchange = Exchange(
-            call,
-            ticket,
-            ResponseWriter(cycle.send),
-            direct.heads,
-            self._shared,
-            started=started,
-            ended_by_scheduler=direct.ended_by_scheduler,
-        )
+    def _go_on(self, exchange: Exchange, cycle: Cycle) -> None:
+        self._count_direct(-1)
 
         async def serve(scope: Scope, receive: Receive, send: Send) -> None:
             try:
-                await self._run(exchange, scope, receive)
+                await self._run(exchange)
             finally:
-                self._release(call)
+                self._release(exchange.call)
 
         cycle.run_in_task(serve)
 
-    def over(self, call: Call) -> None:
-        """Note that a request without a task is over."""
-        self._leave_direct()
-        self._release(call)
+    def _served_directly(self, exchange: Exchange) -> None:
+        self._count_direct(-1)
+        self._release(exchange.call)
 
     def _release(self, call: Call) -> None:
         self._body_budget.release(call.body)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 from hivemind.agent_names import BadName, KnownNames, normalised
 from hivemind.providers.base import Limits
+from hivemind.proxy.day_clock import DayClock
 from hivemind.redaction.text import redact
 from hivemind.scheduler import invariants
 from hivemind.scheduler.accounts import Account
-from hivemind.scheduler.agents import Agents
 from hivemind.scheduler.commands import Command, Conflict, Drain
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.events import BudgetState, Event
@@ -23,8 +21,7 @@ from hivemind.scheduler.invariants import Violation
 from hivemind.scheduler.lease import LaneReport, Lease
 from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.shared_budgets import BudgetsLease, BudgetsReport, SharedBudgets
-from hivemind.scheduler.tasks import Tasks
-from hivemind.scheduler.ticket import Agent, Ticket, TicketState
+from hivemind.scheduler.ticket import Agent, Ticket
 from hivemind.scheduler.types import Failure, Price, Request, Usage
 from hivemind.store.ledger import LedgerStore
 from hivemind.store.store import Store
@@ -36,11 +33,39 @@ SAMPLE_EVERY_S = 1.0
 """Between two samples of every lane's gauges."""
 
 
+class Server(Protocol):
+    """What serves a request: the tag of its ticket from its first step to its end."""
+
+    @property
+    def without_task(self) -> bool:
+        """Whether it has no task of its own at this moment."""
+
+    def decided(self) -> None:
+        """Go on: the scheduler has granted or refused the request."""
+
+
+@dataclass(slots=True)
+class Hooks:
+    """What an engine calls when something has happened."""
+
+    watched: dict[type[Event], Callable[[Any], object]] = field(default_factory=dict)
+    """Callbacks by event type, called when the world's views show the event; they may read, but change nothing."""
+    record: Callable[[Sequence[Event]], object] | None = None
+    """Called with each step's events, before the world applies them, for a journal."""
+    lane_opened: Callable[[str, LaneConfig], object] | None = None
+    lease_short: Callable[[str], object] | None = None
+    """Called with a lane whose report the other proxies should get at once: something waits there for want of a
+    lease, or was met that concerns them all. Called once a report."""
+    decided: Callable[[Command], object] | None = None
+    """Called with each command that was carried out."""
+
+
 class Engine:
     """One scheduler, the loop's clock, and the world that the screen reads.
 
     Created on a running loop. Every method is called from that loop and returns at once. `wall` is the time of day in
-    seconds since the epoch; `store` holds the initial state, and gets every change.
+    seconds since the epoch; `store` holds the initial state, and gets every change. `hooks` are filled in before the
+    first request.
     """
 
     def __init__(
@@ -50,23 +75,21 @@ class Engine:
         world: Callable[[float], World],
         wall: Callable[[], float],
         store: Store | None = None,
+        *,
+        hooks: Hooks,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._time = self._loop.time
         self._scheduler = Scheduler(config, rng.random)
+        self.agents = self._scheduler.agents
+        """Every agent; read-only."""
+        self.pool = self._scheduler.pool
+        """The account of all agents together; read-only."""
+        self.tasks = self._scheduler.tasks
+        """The graph of tasks; read-only."""
+        self.hooks = hooks
         self._stalls = invariants.Stalls(self._scheduler)
         self.world = world(self._time())
-        self.watched: dict[type[Event], Callable[[Any], object]] = {}
-        """Callbacks by event type, called when the world's views show the event; they may read, but change nothing."""
-        self.record: Callable[[Sequence[Event]], object] | None = None
-        """Called with each step's events, before the world applies them, for a journal."""
-        self.on_lane_opened: Callable[[str, LaneConfig], object] | None = None
-        """Called with each lane that is opened."""
-        self.on_lease_short: Callable[[str], object] | None = None
-        """Called with a lane whose report the other proxies should get at once: something waits there for want of a
-        lease, or was met that concerns them all. Called once a report."""
-        self.on_decision: Callable[[Command], object] | None = None
-        """Called with each command that was carried out."""
         self._ending = False
         self._wall = wall
         self._day_clock = DayClock(wall(), self._time(), "" if store is None else store.day)
@@ -74,8 +97,7 @@ class Engine:
         """Persistent books; None where nothing outlives the proxy."""
         self.names = KnownNames(self._is_called)
         """The spellings of all known agents."""
-        agents, tasks = self._scheduler.agents, self._scheduler.tasks
-        for name in (*agents, *agents.past, *(task.agent for task in tasks.values())):
+        for name in (*self.agents, *self.agents.past, *(task.agent for task in self.tasks.values())):
             self.names.add(name)
         self._wake: asyncio.TimerHandle | None = None
         self._wake_at: float | None = None
@@ -99,62 +121,39 @@ class Engine:
         """Return the time on the clock of every event."""
         return self._time()
 
-    def agent(self, name: str) -> Agent | None:
-        """Return the agent of that name; None where it isn't known."""
-        return self._scheduler.agents.get(name)
-
     def find(self, name: str) -> Agent | None:
         """Return the agent of that name in any spelling, also one that isn't at hand any more; None: it isn't known."""
-        return self._scheduler.agents.find(self.spelling(name))
-
-    def below(self, agent: Agent) -> list[Agent]:
-        """Return the agents that it started, those that they started, and so on, at hand or not."""
-        return self._scheduler.agents.below(agent)
+        return self.agents.find(self.spelling(name))
 
     def covered(self, state: BudgetState) -> list[Agent]:
         """Return the agents whose requests are charged to a budget."""
         if state.owner is None:
-            return self._at_hand(self._scheduler.pool)
-        agent = self.agent(state.owner)
+            return self._at_hand(self.pool)
+        agent = self.agents.get(state.owner)
         if agent is None:
             return []
         return [agent] if state.covers == "agent" else self._at_hand(agent.tree)
 
     def _at_hand(self, account: Account) -> list[Agent]:
-        return [agent for name in account.members if (agent := self.agent(name)) is not None]
+        return [agent for name in account.members if (agent := self.agents.get(name)) is not None]
 
     @property
     def arrived(self) -> int:
         """Number of requests so far, those that cost nothing left out."""
         return self._scheduler.arrived
 
-    @property
-    def accounts(self) -> tuple[Agents, Account]:
-        """Every agent, and the account of all together; read-only."""
-        return self._scheduler.agents, self._scheduler.pool
-
-    @property
-    def tasks(self) -> Tasks:
-        """The graph of tasks; read-only."""
-        return self._scheduler.tasks
-
     def open_lane(self, key: str, config: LaneConfig) -> None:
         """Open a lane unless it is open; cheap when it is."""
         if key not in self._scheduler.lanes:
             lane = self._scheduler.open_lane(self._time(), key, config)
             self._settle()
-            if self.on_lane_opened is not None:
-                self.on_lane_opened(key, lane.config)
+            if self.hooks.lane_opened is not None:
+                self.hooks.lane_opened(key, lane.config)
 
-    @property
-    def leasing(self) -> bool:
-        """Whether lanes that are opened from now on grant nothing without a lease, because other proxies use the same
+    def need_leases(self) -> None:
+        """Have lanes that are opened from now on grant nothing without a lease, because other proxies use the same
         credentials."""
-        return self._scheduler.leasing
-
-    @leasing.setter
-    def leasing(self, leasing: bool) -> None:
-        self._scheduler.leasing = leasing
+        self._scheduler.leasing = True
 
     def take_lease(self, key: str, lease: Lease) -> None:
         """Have a lane go on under this lease (:meth:`Scheduler.take_lease`)."""
@@ -198,17 +197,6 @@ class Engine:
         ticket = self._scheduler.arrive(self._time(), request)
         self._settle()
         return ticket
-
-    async def granted(self, ticket: Ticket) -> None:
-        """Wait until the ticket is in flight or refused."""
-        if not ticket.waiting:
-            return
-        waiter: asyncio.Future[None] = self._loop.create_future()
-        ticket.tag = waiter
-        try:
-            await waiter
-        finally:
-            ticket.tag = None
 
     def headers(self, ticket: Ticket, limits: Limits, *, ending: bool = False) -> None:
         """Note a reply's rate limits; call before the end of the attempt. `ending`: that end is reported next."""
@@ -256,8 +244,8 @@ class Engine:
             self._scheduler.apply(self._time(), fit_to_show(command), who)
         finally:
             self._sample()
-        if self.on_decision is not None:
-            self.on_decision(command)
+        if self.hooks.decided is not None:
+            self.hooks.decided(command)
 
     def spelling(self, name: str) -> str:
         """Return the known spelling of an agent's name, or the name itself where the agent isn't known."""
@@ -270,8 +258,7 @@ class Engine:
 
     def _is_called(self, name: str) -> bool:
         """Return whether an agent has exactly this name."""
-        scheduler = self._scheduler
-        return name in scheduler.agents or name in scheduler.agents.past or bool(scheduler.tasks.of_agent(name))
+        return name in self.agents or name in self.agents.past or bool(self.tasks.of_agent(name))
 
     def publish(self, event: Event) -> None:
         """Publish an event that isn't the scheduler's."""
@@ -290,10 +277,6 @@ class Engine:
         self._sample()
         return self.world.snapshot(self._time())
 
-    def traffic(self, agent: str, client: str) -> tuple[int, tuple[str, ...]]:
-        """Return what :meth:`World.traffic` does."""
-        return self.world.traffic(agent, client)
-
     def health(self) -> tuple[str, float, tuple[Alarm, ...]]:
         """Return :attr:`World.mode`, the uptime in seconds, and what is broken."""
         return self.world.mode, self.world.uptime_s(self._time()), self.world.alarms
@@ -308,7 +291,7 @@ class Engine:
     @property
     def tickets(self) -> list[Ticket]:
         """The tickets that aren't done."""
-        return [ticket for agent in self._scheduler.agents.values() for ticket in agent.tickets.values()]
+        return [ticket for agent in self.agents.values() for ticket in agent.tickets.values()]
 
     def requests(self, since: int) -> Requests:
         """Return a page of the requests that changed after that revision."""
@@ -358,10 +341,11 @@ class Engine:
         scheduler = self._scheduler
         events = scheduler.events
         if events:
-            if self.record is not None:
-                self.record(events)
+            hooks = self.hooks
+            if hooks.record is not None:
+                hooks.record(events)
             self.world.follow(events)
-            watched = self.watched
+            watched = hooks.watched
             for event in events:
                 watcher = watched.get(type(event))
                 if watcher is not None:
@@ -369,19 +353,16 @@ class Engine:
             events.clear()
         if scheduler.decisions:
             for ticket in scheduler.decisions:
-                tag = ticket.tag
-                if isinstance(tag, asyncio.Future):
-                    if not tag.done():
-                        tag.set_result(None)
-                elif ticket.refusal is not None and ticket.state is TicketState.IN_FLIGHT and callable(tag):
-                    tag()
+                server: Server | None = ticket.tag
+                if server is not None:
+                    server.decided()
             scheduler.decisions.clear()
         if scheduler.short:
             lanes = tuple(scheduler.short)
             scheduler.short.clear()
-            if self.on_lease_short is not None:
+            if self.hooks.lease_short is not None:
                 for key in lanes:
-                    self.on_lease_short(key)
+                    self.hooks.lease_short(key)
         ledger = self.ledger
         if ledger is not None and ledger.timer is None:
             ledger.look()
@@ -394,83 +375,3 @@ class Engine:
             self._wake.cancel()
         self._wake_at = at
         self._wake = None if at is None else self._loop.call_at(max(at, self._time()), self._advance)
-
-
-_log = logging.getLogger(__name__)
-
-JUMP_S = 30.0
-"""A wall clock that moves by more than this against the monotonic one, between two checks, was set. Late checks and NTP
-slewing move it by less, and can bring midnight forward by no more than that."""
-STEADY_S = 300.0
-"""Time that a clock must run steadily after it was set, before a new day is taken from it. Corrections of a wrong clock
-(NTP after the start of a virtual machine, an operator's mistake) usually come sooner."""
-
-
-class DayClock:
-    """Begins each day once, by a wall clock that may be set at any time.
-
-    A day begins at local midnight. The wall clock alone can't be trusted for that: one that is set forward by a day and
-    back again would renew every day's budgets, and one that is set back over midnight would renew them at the second
-    midnight. So the day that began last is kept, in the database too, and
-
-    * a day begins when its date is later than that of the last one, and the wall clock agrees with the monotonic clock.
-      After a jump it must first agree for :data:`STEADY_S`. That also covers a suspended machine, whose monotonic clock
-      stands still on Linux: the day begins some minutes after it wakes up;
-    * a day that has begun doesn't begin again. Dates are compared, not times, so that the hour that daylight saving
-      skips or repeats makes no difference;
-    * a date earlier than the last one means that the last one was taken from a wrong clock. Nothing begins until a
-      midnight has passed while the clock ran steadily: then the day begins that it shows, and is the last from then on.
-      So a clock that was years ahead for a while doesn't end daily budgets for years.
-
-    At a start only the wall clock can tell the day, and its date is believed.
-    """
-
-    def __init__(self, wall: float, now: float, last: str = "") -> None:
-        """`wall` is in seconds since the epoch, `now` of a monotonic clock; `last` is the day that began last, if
-        any."""
-        today = day_of(wall)
-        self.last = max(last, today)
-        """The day that began last, as `2026-11-22`."""
-        self._wall, self._now = wall, now
-        self._steady_from = now
-        self._seen = today
-        """The date at the last check, while the clock ran steadily; empty after it was set."""
-        if last > today:
-            _log.warning(
-                "it is %s by this machine's clock, but %s had begun already in an earlier run: budgets of a day go on,"
-                " and are renewed at the next midnight",
-                today,
-                last,
-            )
-
-    def check(self, wall: float, now: float) -> bool:
-        """Check the time, about once a second. Return whether a day begins, which is :attr:`last` then."""
-        jump_s = (wall - self._wall) - (now - self._now)
-        self._wall, self._now = wall, now
-        today = day_of(wall)
-        if abs(jump_s) > JUMP_S:
-            if now >= self._steady_from and today != self._seen:
-                _log.warning(
-                    "this machine slept, or its clock was set by %+.0f s, from %s to %s: budgets of a day are renewed"
-                    " once a later day than %s has stayed for %.0f minutes",
-                    jump_s,
-                    self._seen,
-                    today,
-                    self.last,
-                    STEADY_S / 60,
-                )
-            self._steady_from = now + STEADY_S
-            self._seen = ""
-        if now < self._steady_from:
-            return False
-        passed = bool(self._seen) and today > self._seen
-        self._seen = today
-        if today > self.last or (passed and today < self.last):
-            self.last = today
-            return True
-        return False
-
-
-def day_of(wall: float) -> str:
-    """Return the local date, as `2026-11-22`."""
-    return time.strftime("%Y-%m-%d", time.localtime(wall))

@@ -2,6 +2,8 @@
 
 Until the first content has come, nothing of an attempt reaches the client, so a failed one is replaced unnoticed. From
 the first content on, every byte is passed on as it comes, and the tap only observes.
+
+A request that is granted at once and answered whole is served by callbacks; anything else goes on in a task.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ from hivemind.providers.base import Limits, StreamForm, Tap, TapState
 from hivemind.providers.encoding import Decoder, decode_body, decoder_for
 from hivemind.providers.errors import MAX_ERROR_BODY, classify
 from hivemind.providers.limits import read_limits
-from hivemind.proxy.asgi import Send, StepRunner
-from hivemind.proxy.cycle import AnswerCut
+from hivemind.providers.taps import is_short_json
+from hivemind.proxy.asgi import StepRunner
+from hivemind.proxy.cycle import AnswerCut, Cycle
 from hivemind.proxy.engine import Engine
 from hivemind.proxy.reply import (
     FailedReply,
@@ -30,7 +33,7 @@ from hivemind.proxy.reply import (
     retryable_form,
     write,
 )
-from hivemind.proxy.response_writer import ResponseWriter
+from hivemind.proxy.response_writer import Delivery, ResponseWriter
 from hivemind.proxy.streaming import (
     EventHold,
     KeepaliveSender,
@@ -41,14 +44,14 @@ from hivemind.proxy.streaming import (
     usage_so_far,
 )
 from hivemind.scheduler.ledger import warning_of
-from hivemind.scheduler.ticket import Refusal, Ticket
+from hivemind.scheduler.ticket import Refusal, Ticket, TicketState
 from hivemind.scheduler.types import Failure, FailureKind, Usage
 from hivemind.text.amounts import HEADER, field, how_used, owner, raise_command
 from hivemind.upstream.base import StartedResponse, Truncated, UpstreamError, UpstreamResponse
 from hivemind.upstream.response import NativeResponse
 from hivemind.wire.call import Call, scheduler_request
 from hivemind.wire.recent_heads import Heads
-from hivemind.wire.request_head import Headers, for_client, value
+from hivemind.wire.request_head import Headers, about_body, for_client, value
 
 _log = logging.getLogger(__name__)
 
@@ -83,49 +86,174 @@ class Shared:
     progress: ProgressReporter
     uncounted: Callable[[], AbstractContextManager[None]]
     """While it is entered, a drain doesn't wait for the request."""
+    go_on: Callable[[Exchange, Cycle], None]
+    """Serves a request that was served without a task from here in one."""
+    over: Callable[[Exchange], None]
+    """Notes that a request is over that was served without a task."""
 
 
 class Exchange:
-    """One request, from its ticket to its end.
+    """One request, from its ticket to its end: served by :meth:`begin`, :meth:`run`, or both in turn."""
 
-    `started` is the response of a first attempt that was sent already; `ended_by_scheduler` says that the scheduler has
-    ended that attempt.
-    """
+    __slots__ = (
+        "_cut",
+        "_cycle",
+        "_ended_by_scheduler",
+        "_engine",
+        "_heads",
+        "_heard",
+        "_keepalive_sender",
+        "_over",
+        "_sent",
+        "_shared",
+        "_started",
+        "_tap",
+        "_task",
+        "_waiter",
+        "call",
+        "client",
+        "ticket",
+        "writer",
+    )
 
     def __init__(
         self,
         call: Call,
         ticket: Ticket,
-        writer: ResponseWriter,
+        client: Delivery,
         heads: Heads,
         shared: Shared,
         heard: BodyRecorder | None = None,
-        *,
-        started: StartedResponse | None = None,
-        ended_by_scheduler: bool = False,
     ) -> None:
         self.call = call
         self.ticket = ticket
-        self.writer = writer
+        self.client = client
+        """The client that sent the request first."""
+        self.writer = ResponseWriter(client)
+        self._shared = shared
         self._engine = shared.engine
-        self._wall = shared.wall
-        self._keepalive = shared.keepalive
         self._heads = heads
-        self._steps = shared.steps
-        self._progress = shared.progress
-        self._uncounted = shared.uncounted
         self._heard = heard
         self._keepalive_sender: KeepaliveSender | None = None
         self._over: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
-        self._started = started
-        self._ended_by_scheduler = ended_by_scheduler
-        self._sent = started is not None
+        self._waiter: asyncio.Future[None] | None = None
+        self._cycle: Cycle | None = None
+        """The client, while it is served without a task."""
+        self._started: StartedResponse | None = None
+        """The response of an attempt that was sent without a task."""
+        self._ended_by_scheduler = self._sent = False
         self._tap: TapState | None = None
         self._cut = ""
         """Why the answer was left incomplete on purpose; empty: it wasn't."""
-        if started is not None:
-            ticket.tag = self._end_attempt
+
+    # --- Decisions of the scheduler -------------------------------------------------------------------------------
+
+    @property
+    def without_task(self) -> bool:
+        """Whether it is served by callbacks at this moment."""
+        return self._cycle is not None
+
+    def decided(self) -> None:
+        """Go on once the scheduler has decided about the ticket: wake the task that waits for that, or end the attempt
+        of a request that is refused."""
+        waiter, ticket = self._waiter, self.ticket
+        if waiter is not None:
+            if not waiter.done():
+                waiter.set_result(None)
+        elif ticket.refusal is not None and ticket.state is TicketState.IN_FLIGHT:
+            self._ended_by_scheduler = True
+            if self._task is not None:
+                self._task.cancel()
+            elif self._cycle is not None:
+                self._go_on(self._cycle)
+
+    async def _decision(self) -> None:
+        """Wait until the ticket is in flight or refused."""
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    # --- Without a task -------------------------------------------------------------------------------------------
+
+    def begin(self, cycle: Cycle) -> None:
+        """Serve a request that came whole: send it if it was granted and a connection is open, and pass on a plain
+        success that comes whole. Anything else goes on in a task."""
+        ticket = self.ticket
+        self._cycle = cycle
+        if not ticket.waiting and ticket.refusal is None:
+            response = self._started = self.call.head.route.upstream.start(self.call.outgoing(False))
+            if response is not None:
+                self._sent = True
+                ticket.tag = self
+                response.watch(self._progressed)
+                cycle.on_disconnect = self._leave
+                return
+        self._go_on(cycle)
+
+    def _progressed(self) -> None:
+        """Pass the answer on if it is whole; have a task read it unless it soon will be."""
+        response, cycle = self._started, self._cycle
+        assert response is not None, "watched"
+        assert cycle is not None, "watched"
+        body = response.whole
+        if body is None and response.growing and self._comes_whole(response):
+            return
+        try:
+            answered = body is not None and self._answer_at_once(response, body, cycle)
+        except BaseException:
+            self._leave()
+            cycle.transport.abort()
+            raise
+        if answered:
+            self._leave_callbacks()
+            self._shared.over(self)
+        else:
+            self._go_on(cycle)
+
+    def _comes_whole(self, response: StartedResponse) -> bool:
+        return response.status == 200 and not in_pieces(about_body(response.headers), self.call.facts)
+
+    def _answer_at_once(self, response: StartedResponse, body: bytes, cycle: Cycle) -> bool:
+        """Pass on an answer that came whole, if it is a plain success. Return whether it was; else nothing is done."""
+        call = self.call
+        if response.status != 200:
+            return False
+        described = about_body(response.headers)
+        if not is_short_json(described, body) and in_pieces(described, call.facts):
+            return False
+        state = call.head.dialect.read_reply(described, call.facts, body)
+        if state is None or state.error is not None or not (state.complete and body):
+            return False
+        self._tap = state
+        self._log_estimate(state)
+        self._note_head(response, ending=True)
+        self._engine.succeed(self.ticket, 200, self._usage())
+        self.ticket.tag = None
+        cycle.answer(200, self._head(response), body)
+        return True
+
+    def _go_on(self, cycle: Cycle) -> None:
+        self._leave_callbacks()
+        self._shared.go_on(self, cycle)
+
+    def _leave(self) -> None:
+        """Drop the attempt, because the client has left or serving it has failed."""
+        self._leave_callbacks()
+        if self._started is not None:
+            self._started.close()
+        self.ticket.tag = None
+        self._shared.over(self)
+        self._engine.abandon(self.ticket)
+
+    def _leave_callbacks(self) -> None:
+        if self._started is not None:
+            self._started.watch(None)
+        if self._cycle is not None:
+            self._cycle.on_disconnect = None
+            self._cycle = None
 
     # --- In the task of the client that sent it first, until its last client has left ------------------------------
 
@@ -135,6 +263,7 @@ class Exchange:
         Raises: AnswerCut: the answer that has begun ends where it is.
         """
         self._task = asyncio.current_task()
+        self.ticket.tag = self
         try:
             if self._ended_by_scheduler:
                 raise asyncio.CancelledError
@@ -165,7 +294,7 @@ class Exchange:
             if ticket.waiting:
                 self._sent = False
                 self._arm_keepalive()
-                await self._engine.granted(ticket)
+                await self._decision()
                 self._disarm_keepalive()
             if ticket.refusal is not None:
                 # It may have been granted a moment before.
@@ -175,17 +304,11 @@ class Exchange:
                     return
                 held_back = True
                 waited_s = ticket.request.waited_s + self._engine.now() - ticket.arrived_at
+                ticket.tag = None
                 ticket = self.ticket = self._engine.arrive(scheduler_request(self.call, waited_s))
-                continue
-            ticket.tag = self._end_attempt
-            if await self._attempt():
+                ticket.tag = self
+            elif await self._attempt():
                 return
-
-    def _end_attempt(self) -> None:
-        """Cancel the attempt, wherever it is, for the scheduler."""
-        self._ended_by_scheduler = True
-        if self._task is not None:
-            self._task.cancel()
 
     def _is_own_cancellation(self, error: BaseException) -> bool:
         """Return whether the scheduler alone cancelled the attempt, and the task wasn't cancelled too."""
@@ -202,18 +325,18 @@ class Exchange:
         else:
             await self._refuse(self.ticket.refusal)
 
-    async def join(self, send: Send) -> None:
+    async def join(self, client: Delivery) -> None:
         """Answer a client that sent the request again, and wait until the exchange is over.
 
         Raises: AnswerCut, as :meth:`run`.
         """
-        await self.writer.add(send)
+        await self.writer.add(client)
         if self._over is None:
             self._over = asyncio.get_running_loop().create_future()
         try:
             await asyncio.shield(self._over)
         finally:
-            self.writer.remove(send)
+            self.writer.remove(client)
         self._check_whole()
 
     # --- One attempt; each step returns whether the request is over -----------------------------------------------
@@ -226,7 +349,7 @@ class Exchange:
             response = await call.head.route.upstream.send(call.outgoing(self.writer.started), started)
         except UpstreamError as error:
             return await self._failed(call.failure_of(error))
-        self._note_head(response)
+        self._note_head(response, ending=response.status >= 400)
         if self._heard is not None:
             response = self._heard.answer(self.ticket.attempts, response)
         try:
@@ -239,10 +362,10 @@ class Exchange:
         finally:
             response.close()
 
-    def _note_head(self, response: UpstreamResponse) -> None:
+    def _note_head(self, response: UpstreamResponse, *, ending: bool) -> None:
+        """Note an answer's head; `ending`: the end of the attempt is reported next."""
         self._heads.set_response(response.headers)
-        limits = read_limits(response.headers, self._wall())
-        self._engine.headers(self.ticket, limits, ending=response.status >= 400)
+        self._engine.headers(self.ticket, read_limits(response.headers, self._shared.wall()), ending=ending)
 
     async def _answered_error(self, response: UpstreamResponse) -> bool:
         """Handle an error status."""
@@ -250,7 +373,7 @@ class Exchange:
             body, ended = await read_up_to(response, ERROR_LIMIT)
         except UpstreamError as error:
             return await self._failed(self.call.failure_of(error))
-        failure = classify(response.status, response.headers, body, self._wall())
+        failure = classify(response.status, response.headers, body, self._shared.wall())
         if failure is None:
             failure = Failure(FailureKind.CLIENT_ERROR, False, response.status)
         if failure.status not in self.call.head.route.origin.profile.retryable_statuses:
@@ -286,7 +409,7 @@ class Exchange:
         state = self._tap = tap.state
         if not in_pieces(response.headers, self.call.facts):
             return await self._answered_whole(response, tap)
-        buffer = ReplyBuffer(lambda: self._begin(response), self.writer, PRELUDE_S, self._steps)
+        buffer = ReplyBuffer(lambda: self._begin(response), self.writer, PRELUDE_S, self._shared.steps)
         try:
             while state.error is None:
                 try:
@@ -300,7 +423,7 @@ class Exchange:
                     await self._ended(tap)
                     break
                 if (rest := tap.feed(data)) is not None:
-                    await self._steps.run(rest)
+                    await self._shared.steps.run(rest)
                 buffer.hold(data)
                 if buffer.released or buffer.size > HOLD_LIMIT or state.content_started:
                     return await self._release(response, tap, buffer)
@@ -322,7 +445,7 @@ class Exchange:
         """End a stream that was released before its first content, and failed before that."""
         try:
             decoder = await buffer.release()
-            await write(self.writer, decoder, buffer.take(), self._steps)
+            await write(self.writer, decoder, buffer.take(), self._shared.steps)
         except Truncated:
             return await self._cut_off(failure)
         return await self._cut_off(failure, self._takes_event(response, tap, decoder))
@@ -334,7 +457,7 @@ class Exchange:
         try:
             while data := await response.read():
                 if (rest := tap.feed(data)) is not None:
-                    await self._steps.run(rest)
+                    await self._shared.steps.run(rest)
                 size += len(data)
                 if size <= HOLD_LIMIT:
                     held.append(data)
@@ -361,7 +484,7 @@ class Exchange:
         if whole:
             return await self._mismatch_in_stream(mismatch_text(response.status, response.headers, stream=True))
         try:
-            await write(self.writer, decoder_for(response.headers), body, self._steps)
+            await write(self.writer, decoder_for(response.headers), body, self._shared.steps)
         except Truncated as error:
             return await self._cut_off(self.call.failure_of(error))
         self._engine.succeed(self.ticket, response.status, self._usage())
@@ -373,20 +496,20 @@ class Exchange:
         state = tap.state
         hold = EventHold(tap.ends) if tap.ends and decoder is None and decoder_for(response.headers) is None else None
         progress = StreamProgress(self.ticket, state, self.call.facts.unmetered)
-        self._progress.add(progress)
+        self._shared.progress.add(progress)
         try:
             while data:
                 if passed := data if hold is None else hold.passed(data):
-                    await write(self.writer, decoder, passed, self._steps)
+                    await write(self.writer, decoder, passed, self._shared.steps)
                 cycle = self.writer.cycle
                 rest = None
                 if cycle is not None and decoder is None and isinstance(response, NativeResponse):
                     rest = await Splice(response, cycle, tap, progress, hold).run()
                 if rest is not None:
-                    await self._steps.run(rest)
+                    await self._shared.steps.run(rest)
                 data = await response.read()
                 if (rest := tap.feed(data)) is not None:
-                    await self._steps.run(rest)
+                    await self._shared.steps.run(rest)
                 progress.has_news = True
         except UpstreamError as error:
             if not state.complete or state.error is not None or self.writer.has_length:
@@ -399,7 +522,7 @@ class Exchange:
                 # Finished cleanly, most SDKs would take it for a whole answer.
                 return await self._cut_off(_CUT_SHORT, takes_event)
         finally:
-            self._progress.discard(progress)
+            self._shared.progress.discard(progress)
         if state.error is not None:
             self._engine.fail(self.ticket, self.call.without_credentials(state.error), self._usage())
         else:
@@ -409,8 +532,8 @@ class Exchange:
 
     async def _ended(self, tap: Tap) -> None:
         if (rest := tap.end()) is not None:
-            await self._steps.run(rest)
-        log_estimate(self.ticket, tap.state)
+            await self._shared.steps.run(rest)
+        self._log_estimate(tap.state)
 
     def _takes_event(
         self, response: UpstreamResponse, tap: Tap, decoder: Decoder | None, hold: EventHold | None = None
@@ -481,7 +604,7 @@ class Exchange:
             await self.writer.start(response.status, self._head(response))
         while data:
             try:
-                await write(self.writer, decoder, data, self._steps)
+                await write(self.writer, decoder, data, self._shared.steps)
                 data = await response.read()
             except UpstreamError as error:
                 self._cut = self.call.failure_of(error).message
@@ -492,7 +615,7 @@ class Exchange:
         """Wait in the place of a client that asks again too soon and not often enough. Return whether it is one."""
         hold_s = self.call.head.client.try_again.hold_s
         if hold_s:
-            with self._uncounted():
+            with self._shared.uncounted():
                 await asyncio.sleep(hold_s)
         return hold_s > 0
 
@@ -524,13 +647,14 @@ class Exchange:
         ping = self.call.head.dialect.keepalive(self.call.head.client.name)
         if ping:
             waited_s = asyncio.get_running_loop().time() - self.ticket.arrived_at
-            after_s = max(self._keepalive.after_s, self.call.head.client.silent_s)
+            keepalive = self._shared.keepalive
+            after_s = max(keepalive.after_s, self.call.head.client.silent_s)
             self._keepalive_sender = KeepaliveSender(
                 self.writer,
                 [*self.call.head.dialect.stream_headers(), *notice(self.ticket)],
                 ping,
                 after_s=max(0.0, after_s - waited_s),
-                every_s=self._keepalive.every_s,
+                every_s=keepalive.every_s,
             )
 
     def _disarm_keepalive(self) -> None:
@@ -547,16 +671,14 @@ class Exchange:
     def _usage(self) -> Usage | None:
         return usage_so_far(self.ticket, self._tap, unmetered=self.call.facts.unmetered)
 
+    def _log_estimate(self, state: TapState) -> None:
+        if state.gave_up:
+            _log.info("what request %d used is estimated: %s", self.ticket.id, state.gave_up)
+
 
 def _status(failure: Failure) -> int:
     """Return the status of our own error about an attempt without a whole answer."""
     return 504 if failure.kind is FailureKind.TIMEOUT else 502
-
-
-def log_estimate(ticket: Ticket, state: TapState) -> None:
-    """Log why a reply's usage is an estimate, where it is one."""
-    if state.gave_up:
-        _log.info("what request %d used is estimated: %s", ticket.id, state.gave_up)
 
 
 def notice(ticket: Ticket) -> Headers:

@@ -1,27 +1,58 @@
-"""The response to one request: usually for one client, for several where a request was retried while it waited; and
-noticing that a client has left while its request is served."""
+"""The response to one request, and its clients: usually one, several where a request was retried while it waited."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
-from hivemind.proxy.asgi import Message, Receive, Scope, Send
-from hivemind.proxy.cycle import Cycle, disconnect_notifier
+from hivemind.proxy.asgi import Message, Receive, Send
+from hivemind.proxy.cycle import Cycle
 from hivemind.wire.request_head import value
 
 STALLED_S = 5.0
 """A client that takes nothing for so long is dropped where another one wants the same response."""
 
 
+class Delivery(Protocol):
+    """One client's request and its response: a :class:`Cycle` on a connection of our own protocol, which also takes
+    writes that don't wait; else an :class:`AsgiDelivery`."""
+
+    def receive(self) -> Awaitable[Message]:
+        """Return the next ASGI message of the request."""
+
+    def send(self, message: Message, /) -> Awaitable[None]:
+        """Send an ASGI message of the response."""
+
+    def watch(self, on_disconnect: Callable[[], None]) -> Callable[[], object]:
+        """Call back when the client leaves. Return what ends that."""
+
+
+class AsgiDelivery:
+    """A request on any ASGI server."""
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self.receive = receive
+        self.send = send
+
+    def watch(self, on_disconnect: Callable[[], None]) -> Callable[[], object]:
+        """Call back when the client leaves. Return what ends that."""
+
+        async def wait() -> None:
+            while (await self.receive())["type"] != "http.disconnect":
+                pass
+            on_disconnect()
+
+        return asyncio.create_task(wait(), name="wait for a client's disconnect").cancel
+
+
 class ResponseWriter:
     """Writes one response to each of its clients. Writes are not concurrent: the caller awaits each."""
 
-    __slots__ = ("_clients", "_first", "_head", "finished", "on_client_gone")
+    __slots__ = ("_clients", "_head", "finished", "on_client_gone")
 
-    def __init__(self, send: Send) -> None:
-        self._first = send
-        self._clients = [send]
+    def __init__(self, client: Delivery) -> None:
+        self._clients = [client]
         self._head: Message | None = None
         self.finished = False
         self.on_client_gone: Callable[[], object] = _noop
@@ -30,8 +61,8 @@ class ResponseWriter:
     @property
     def cycle(self) -> Cycle | None:
         """The only client, where it is on a connection of our own protocol."""
-        cycle = getattr(self._clients[0], "__self__", None) if len(self._clients) == 1 else None
-        return cycle if isinstance(cycle, Cycle) else None
+        client = self._clients[0] if len(self._clients) == 1 else None
+        return client if isinstance(client, Cycle) else None
 
     @property
     def started(self) -> bool:
@@ -43,22 +74,18 @@ class ResponseWriter:
         """Whether the head that was sent states the length of the body."""
         return self._head is not None and value(self._head["headers"], b"content-length") is not None
 
-    async def add(self, send: Send) -> None:
+    async def add(self, client: Delivery) -> None:
         """Write to one more client; at most the head was sent so far."""
-        self._clients.append(send)
+        self._clients.append(client)
         if self._head is not None:
-            await send(self._head)
+            await client.send(self._head)
 
-    def remove(self, send: Send) -> None:
+    def remove(self, client: Delivery) -> None:
         """Stop writing to a client, because it left."""
-        if send in self._clients:
-            self._clients.remove(send)
+        if client in self._clients:
+            self._clients.remove(client)
             if not (self._clients or self.finished):
                 self.on_client_gone()
-
-    def remove_first(self) -> None:
-        """Stop writing to the client that sent the request first."""
-        self.remove(self._first)
 
     async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         """Send the head."""
@@ -76,44 +103,36 @@ class ResponseWriter:
 
     async def answer(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
         """Send a whole response at once."""
-        if not self.answer_whole(status, headers, body):
-            await self.start(status, headers)
-            await self.finish(body)
-
-    def answer_whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
-        """Send a whole response, without waiting, to a client on a connection of our own protocol. Return False where
-        it isn't one, or not alone."""
         cycle = self.cycle
         if cycle is None:
-            return False
-        self.finished = True
-        cycle.answer(status, headers, body)
-        return True
+            await self.start(status, headers)
+            await self.finish(body)
+        else:
+            self.finished = True
+            cycle.answer(status, headers, body)
 
     async def _send(self, message: Message) -> None:
         if len(self._clients) == 1:
-            await self._clients[0](message)
+            await self._clients[0].send(message)
             return
-        for send in list(self._clients):
+        for client in list(self._clients):
             try:
-                await asyncio.wait_for(send(message), STALLED_S)
+                await asyncio.wait_for(client.send(message), STALLED_S)
             except TimeoutError:
-                self.remove(send)
+                self.remove(client)
 
 
 def _noop() -> None:
     pass
 
 
-async def plain(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
+async def plain(client: Delivery, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
     """Send a response of plain text."""
-    length = (b"content-length", str(len(body)).encode())
-    await ResponseWriter(send).answer(status, [(b"content-type", b"text/plain; charset=utf-8"), length, *headers], body)
+    described = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", b"%d" % len(body))]
+    await ResponseWriter(client).answer(status, [*described, *headers], body)
 
 
-async def run_until_disconnect(
-    work: Awaitable[None], scope: Scope, receive: Receive, writer: ResponseWriter | None = None
-) -> None:
+async def run_until_disconnect(work: Awaitable[None], client: Delivery, writer: ResponseWriter | None = None) -> None:
     """Do the work, or cancel it once the client leaves; with a writer, once all clients of the response have left."""
     task = asyncio.current_task()
     assert task is not None
@@ -127,7 +146,7 @@ async def run_until_disconnect(
 
     if writer is not None:
         writer.on_client_gone = cancel
-    stop_watching = _watch(scope, receive, cancel if writer is None else writer.remove_first)
+    stop_watching = client.watch(cancel if writer is None else lambda: writer.remove(client))
     try:
         await work
     except asyncio.CancelledError:
@@ -136,18 +155,3 @@ async def run_until_disconnect(
         task.uncancel()
     finally:
         stop_watching()
-
-
-def _watch(scope: Scope, receive: Receive, on_disconnect: Callable[[], None]) -> Callable[[], object]:
-    """Call `on_disconnect` when the client leaves. Return what stops that."""
-    notifier = disconnect_notifier(scope)
-    if notifier is not None:
-        notifier.watch(on_disconnect)
-        return lambda: notifier.forget(on_disconnect)
-
-    async def wait() -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        on_disconnect()
-
-    return asyncio.create_task(wait(), name="wait for a client's disconnect").cancel

@@ -1,7 +1,7 @@
 """The server's side of a client connection, on httptools, with the bounds that a proxy needs; run by uvicorn's server.
 
 *Disconnects*: ASGI reports a client's disconnect through `receive()`, which must be awaited all the while: one more
-task for every request. This protocol calls back instead, through an object in the scope. Reading is never paused while
+task for every request. This protocol calls back instead, through the cycle in the scope. Reading is never paused while
 a request waits for its answer, because only a reader sees the end of a connection.
 
 *Repeated heads*: a client sends the same head again and again, but for the body's length. One that is equal, byte for
@@ -32,7 +32,7 @@ from uvicorn.protocols.utils import get_local_addr, get_remote_addr, is_ssl
 from uvicorn.server import ServerState
 
 from hivemind.proxy.body_budget import BodyBudget
-from hivemind.proxy.cycle import EXTENSION, Cycle, DisconnectNotifier, status_line
+from hivemind.proxy.cycle import Cycle, status_line
 from hivemind.proxy.file_limit import ConnectionLimit, Spare
 from hivemind.proxy.known_head import KnownHead
 from hivemind.upstream.deadline import Deadline
@@ -132,7 +132,6 @@ class ClientProtocol(asyncio.Protocol):
         self.cycle: Cycle | None = None
         """The newest request."""
         self.pipeline: deque[Cycle] = deque()
-        self.disconnect = DisconnectNotifier(self._resume_reading, self._start_linger_timeout)
         self._deadline = Deadline(self.loop, self._expired)
         self._write_deadline = Deadline(self.loop, self._write_stalled)
         self._limit: ConnectionLimit = getattr(self.app, "connection_limit", self._shared_limit)
@@ -192,7 +191,6 @@ class ClientProtocol(asyncio.Protocol):
             "client": get_remote_addr(transport),
             "scheme": "https" if is_ssl(transport) else "http",
             "root_path": "",
-            "extensions": {EXTENSION: self.disconnect},
         }
         surplus = self._limit.surplus(len(self.connections), transport)
         if surplus and not self._finds_room(transport, surplus):
@@ -301,7 +299,6 @@ class ClientProtocol(asyncio.Protocol):
         self.pipeline.clear()
         self.cycle = self._unstarted = None
         self._count_unserved()
-        self.disconnect.notify()
 
     def shutdown(self) -> None:
         """Close the connection for the server's end, once the current answer is sent."""
@@ -569,17 +566,11 @@ class ClientProtocol(asyncio.Protocol):
             self._timed = _IDLE
             self._deadline.start(self.timeout_keep_alive)
 
-    def _resume_reading(self) -> None:
-        """Read on: a large body leaves reading paused, which would hide the end of the connection."""
-        self.flow.resume_reading()
-
-    def _start_linger_timeout(self) -> None:
-        """Bound the time of a connection whose answer the application leaves unfinished: uvicorn closes it once the
-        client has read the rest, which one that hangs never does."""
-        serving = self._serving
-        if serving is not None and serving.response_started and not serving.response_complete:
-            self._state, self._left = _DISCARD, LINGER_BYTES
-            self._time(_DISCARD, LINGER_S)
+    def close_unfinished(self) -> None:
+        """Close, for at most :data:`LINGER_S`: a client that hangs never takes the rest of its answer."""
+        self._state, self._left = _DISCARD, LINGER_BYTES
+        self._time(_DISCARD, LINGER_S)
+        self.transport.close()
 
     def _refuse(self, refusal: RequestRefused) -> None:
         """Discard all further input; answer the earlier requests, then send this refusal."""

@@ -89,10 +89,6 @@ class Tasks(dict[str, Task]):
         """Return the tasks that an agent works on, by arrival."""
         return self._by_agent.get(agent, {}).values()
 
-    def eligible(self) -> list[Task]:
-        """Return the tasks that may be started, best first."""
-        return sorted((task for task in self.values() if task.state == "ready"), key=lambda task: task.rank)
-
     def submit(self, specs: Iterable[TaskSpec]) -> list[Task]:
         """Add tasks, all or none. Earlier tasks among the returned ones have another priority now.
 

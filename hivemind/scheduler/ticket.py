@@ -185,7 +185,7 @@ class Ticket:
     served_as: Priority = Priority.NORMAL  # the class in which they are charged
     charged: Any = None
     """What the queue charges for the present attempt: an agent's share, and its tally in that class."""
-    tag: object = None  # the driver's own; the scheduler ignores it
+    tag: Any = None  # the driver's own; the scheduler ignores it
 
     def arrived(self, now: float) -> Arrived:
         request = self.request

@@ -66,11 +66,6 @@ def _refused(**cases: bytes) -> list[Case]:
     return [Case(_name(name), (message,), "400 closed") for name, message in cases.items()]
 
 
-def _strictly(prefix: str, cases: dict[str, bytes]) -> list[Case]:
-    """Cases for which nothing but a 400 is good."""
-    return [Case(prefix + name, (message,), "400") for name, message in cases.items()]
-
-
 def _name(python: str) -> str:
     return python.replace("_", "-")
 

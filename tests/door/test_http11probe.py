@@ -39,7 +39,10 @@ def matches(status: str, patterns: str) -> bool:
     )
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, id=case.name, marks=pytest.mark.slow if n % 4 else ()) for n, case in enumerate(CASES)],
+)
 async def test_http11probe(case: Case) -> None:
     """What it calls a pass; a warning only where the table says why that is right."""
     async with (

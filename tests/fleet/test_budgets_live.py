@@ -77,7 +77,7 @@ class Fleet:
         """By all together."""
         total = Spent()
         for running in self.proxies:
-            total = total.plus(running.proxy.engine.accounts[1].ever)
+            total = total.plus(running.proxy.engine.pool.ever)
         return total
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from hivemind.proxy.data_plane import DataPlane
+from hivemind.proxy import data_plane
 
 _HERE = Path(__file__).parent
 _ON_BOTH = (
@@ -21,7 +21,13 @@ _ON_BOTH = (
 )
 
 
-_BOTH_WAYS = ("test_passthrough.py", "test_unseen_retry.py", "test_unexpected_replies.py", "test_streaming.py")
+_BOTH_WAYS = (
+    "test_disconnects.py",
+    "test_passthrough.py",
+    "test_unseen_retry.py",
+    "test_unexpected_replies.py",
+    "test_streaming.py",
+)
 """Modules whose tests are also run by the ASGI application alone, as another server would run it."""
 
 
@@ -38,9 +44,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def only_asgi(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Serve every request by the ASGI application, where the parameter says so."""
+    """Serve every request by the ASGI application as under another server, where the parameter says so."""
     if request.param:
-        monkeypatch.setattr(DataPlane, "serve_whole", lambda self, cycle: False)
+        monkeypatch.setattr(data_plane.DataPlane, "serve_whole", lambda self, cycle: False)
+        monkeypatch.setattr(data_plane, "EXTENSION", "another server has none")
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
@@ -54,9 +61,10 @@ def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[]
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave asyncio's own loop to `make test-all`: on uvloop the same lines run."""
     for item in items:
-        if item.path.is_relative_to(_HERE) and isinstance(item, pytest.Function) and "asyncio" in _parameters(item):
+        if item.path.is_relative_to(_HERE) and isinstance(item, pytest.Function) and "asyncio" in parameters(item):
             item.add_marker(pytest.mark.slow)
 
 
-def _parameters(item: pytest.Function) -> list[str]:
+def parameters(item: pytest.Function) -> list[str]:
+    """Return a test's parameters, as its id names them."""
     return item.callspec.id.split("-") if hasattr(item, "callspec") else []

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 
 import pytest
-from proxy.kit import Hang, Pairs, Play, Raw, Running, between, raw, request
-from proxy.wire import ANSWER, PLAIN_BODY, STREAM, STREAM_BODY, chunk, http
+from proxy.kit import Hang, Raw, Running, between, raw, request
+from proxy.wire import ANSWER, chunk
 
 from hivemind.proxy import server_protocol
 from hivemind.proxy.body_budget import BodyBudget
@@ -108,41 +107,6 @@ async def test_no_room_for_the_rest() -> None:
             assert (status, "max_bodies_mb" in message, used(proxy)) == (503, True, MIB)
         await proxy.until(lambda world: not world.slots)
         assert used(proxy) == 0
-
-
-ENDS: dict[str, tuple[Play, bytes]] = {
-    "answered": ([ANSWER], PLAIN_BODY),
-    "streamed": ([STREAM], STREAM_BODY),
-    "refused": ([http(400, b"{}")], PLAIN_BODY),
-    "a list": ([ANSWER], b""),
-}
-
-
-@pytest.mark.parametrize(("play", "body"), ENDS.values(), ids=list(ENDS))
-async def test_what_is_over_does_not_count(play: Play, body: bytes) -> None:
-    """However a request ends."""
-    async with between(play) as (proxy, _), raw(proxy.port) as direct:
-        headers: Pairs
-        await direct.send(request(MESSAGES if body else "/v1/models", body))
-        _, headers = await direct.head()
-        await direct.body(headers)
-        await direct.send(request("/_health", b"", "connection: close", method="GET"))
-        await direct.rest()
-        assert used(proxy) == 0
-
-
-@pytest.mark.parametrize("sent", [0, 1, 500_000])
-async def test_what_was_left_does_not_count(sent: int) -> None:
-    """Nor where a client leaves in the middle of it."""
-    async with between([ANSWER]) as (proxy, upstream):
-        async with raw(proxy.port) as direct:
-            await direct.send(head(600_000) + b"x" * sent)
-        async with raw(proxy.port) as direct:
-            await direct.send(request("/_health", b"", "connection: close", method="GET"))
-            await direct.rest()
-        while used(proxy):  # noqa: ASYNC110 - its leaving is on its way
-            await asyncio.sleep(0)
-        assert not upstream.requests
 
 
 async def test_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:

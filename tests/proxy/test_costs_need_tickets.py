@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from proxy.kit import Hang, Running, Seen, between, playing, proxying, raw, request
+from proxy.kit import Running, Seen, between, playing, proxying, raw, request
 from proxy.wire import ANSWER, JSON, PLAIN_BODY, SSE, chunk, data, head, http
 from upstream.scripted import Scripted, serving
 
@@ -229,16 +229,6 @@ async def test_unknown_requests_are_not_repeated(status: int) -> None:
     async with between([http(status, {"error": "x"}, "retry-after: 0")], [ANSWER]) as (proxy, upstream):
         assert await say(proxy, "/v1/images/generations") == status
         assert len(upstream.requests) == 1
-
-
-async def test_a_client_that_leaves_frees_the_slot() -> None:
-    """An unknown request is given up like any other."""
-    async with between([Hang()], [ANSWER], max_concurrency=1) as (proxy, upstream):
-        async with raw(proxy.port) as direct:
-            await direct.send(request("/v1/images/generations", PLAIN_BODY))
-            await upstream.until(lambda: len(upstream.requests) == 1)
-            direct.leave(hard=True)
-        assert await say(proxy, "/v1/images/generations") == 200
 
 
 async def test_what_is_known_and_not_scheduled_is_told_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -14,7 +14,7 @@ from proxy.kit import Hang, Play, Running, between, client, playing, proxying, r
 from proxy.wire import ANSWER, BLOCK_START, HELLO, MESSAGE_START, PLAIN_BODY, SSE, STREAM_BODY, chunk, head, http
 from upstream.scripted import serving
 
-from hivemind.proxy.response_writer import ResponseWriter
+from hivemind.proxy.response_writer import AsgiDelivery, ResponseWriter
 from hivemind.proxy.streaming import KeepaliveSender
 
 MESSAGES = "/v1/messages"
@@ -143,7 +143,11 @@ async def test_while_the_keepalive_stops() -> None:
     async def send(_: MutableMapping[str, object]) -> None:
         """A client that takes everything."""
 
-    sender = KeepaliveSender(ResponseWriter(send), [], b"\n", after_s=0, every_s=10)
+    async def receive() -> MutableMapping[str, object]:
+        """A client that stays."""
+        return {"type": "http.request"}
+
+    sender = KeepaliveSender(ResponseWriter(AsgiDelivery(receive, send)), [], b"\n", after_s=0, every_s=10)
     while not sender.started:  # noqa: ASYNC110 - nothing to wait for
         await asyncio.sleep(0)
     leaving = asyncio.create_task(sender.stop())

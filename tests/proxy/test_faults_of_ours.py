@@ -23,7 +23,7 @@ from proxy.wire import (
     http,
 )
 
-from hivemind.proxy import direct
+from hivemind.proxy import exchange
 from hivemind.proxy.cycle import Cycle
 from hivemind.proxy.exchange import Exchange
 from hivemind.proxy.response_writer import ResponseWriter
@@ -129,7 +129,7 @@ def after(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @pytest.mark.parametrize(
     ("place", "name", "when"),
-    [(direct, "usage_so_far", before), (Cycle, "answer", before), (Cycle, "answer", after)],
+    [(exchange, "usage_so_far", before), (Cycle, "answer", before), (Cycle, "answer", after)],
     ids=["before its end is noted", "before the answer", "after the answer"],
 )
 async def test_a_fault_while_a_request_is_served_without_a_task_leaves_nothing(

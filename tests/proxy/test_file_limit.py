@@ -28,7 +28,6 @@ from hivemind.proxy.file_limit import (
     Spare,
     open_file_limit,
     raise_limit,
-    reserve,
 )
 
 FILES = 64
@@ -297,18 +296,6 @@ class End:
         self.given_up = True
 
 
-async def test_no_file_left_for_the_upstream() -> None:
-    """The failure says what is wrong, and the request is tried again: here until there is a file again."""
-    async with between([ANSWER], rpm=100) as (proxy, _), raw(proxy.port) as direct:
-        await direct.send(request("/_health", b"", method="GET"))
-        _, headers = await direct.head()
-        await direct.body(headers)
-        with no_file_left():
-            await direct.send(request("/v1/messages", PLAIN_BODY))
-            await proxy.until(lambda world: world.totals.retries > 0)
-        assert (await direct.head())[0] == 200
-
-
 async def test_words_for_no_file_left() -> None:
     """Where it lasts, the client reads what the operator can do."""
     async with between([ANSWER], retry={"max_attempts": 1}) as (proxy, _), raw(proxy.port) as direct:
@@ -341,11 +328,6 @@ def test_the_limit_is_raised() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
     raise_limit()
     assert open_file_limit() == (WANTED if hard == resource.RLIM_INFINITY else min(hard, WANTED))
-
-
-def test_some_files_are_never_given_to_clients() -> None:
-    """However many there are."""
-    assert [reserve(limit) for limit in (64, 256, 1024, WANTED)] == [8, 32, 64, 64]
 
 
 def test_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:

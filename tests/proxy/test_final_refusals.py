@@ -17,8 +17,7 @@ from proxy.sdk import sdk_http
 from proxy.wire import ANSWER
 from upstream.scripted import Scripted
 
-from hivemind.scheduler.commands import ClaimTask, FinishTask, SetBudget, StopAgent, SubmitTasks
-from hivemind.scheduler.types import TaskSpec
+from hivemind.scheduler.commands import SetBudget, StopAgent
 
 Ask = Callable[[Running], Awaitable[object]]
 PREFIX = ContextVar("PREFIX", default="/agent/alice")
@@ -79,6 +78,7 @@ async def response_stream(proxy: Running) -> object:
 
 
 KINDS: list[Ask] = [messages, message_stream, chat, chat_stream, response, response_stream]
+SOME = [messages, response_stream, *(pytest.param(each, marks=pytest.mark.slow) for each in KINDS[1:-1])]
 DENIED = (anthropic.BadRequestError, openai.BadRequestError)
 
 
@@ -100,7 +100,7 @@ async def test_stopped_before(ask: Ask) -> None:
         await asked_once(proxy, upstream, ask(proxy), STOPPED)
 
 
-@pytest.mark.parametrize("ask", KINDS)
+@pytest.mark.parametrize("ask", SOME)
 async def test_stopped_in_flight(ask: Ask) -> None:
     """And one whose request was upstream learns so from that."""
     async with between([Hang()]) as (proxy, upstream):
@@ -108,7 +108,7 @@ async def test_stopped_in_flight(ask: Ask) -> None:
         assert proxy.snapshot().totals.requests == 1
 
 
-@pytest.mark.parametrize("ask", KINDS)
+@pytest.mark.parametrize("ask", SOME)
 async def test_out_of_budget(ask: Ask) -> None:
     """An agent that has used what it may learns how much that was, and where it can be raised; then it goes on."""
     async with between([ANSWER]) as (proxy, upstream):
@@ -124,23 +124,13 @@ async def test_out_of_budget(ask: Ask) -> None:
         assert len(upstream.requests) == 2
 
 
-@pytest.mark.parametrize("ask", KINDS)
+@pytest.mark.parametrize("ask", SOME)
 async def test_a_model_without_a_price(ask: Ask) -> None:
     """Where dollars are counted and such models aren't admitted, the model is named."""
     async with between([ANSWER], budget={"unpriced": "refuse"}) as (proxy, upstream):
         proxy.proxy.engine.price_by(lambda provider, model, usage: None)
         proxy.proxy.apply(SetBudget("alice", dollars=5.0))
         await asked_once(proxy, upstream, ask(proxy), "HiveMind: the price of m isn't known")
-
-
-@pytest.mark.parametrize("ask", KINDS)
-async def test_a_task_that_is_blocked(ask: Ask) -> None:
-    """The task is named, and what blocks it."""
-    async with between([ANSWER]) as (proxy, upstream):
-        tasks = (TaskSpec("first", agent="bob"), TaskSpec("second", agent="alice", after=("first",)))
-        for command in (SubmitTasks(tasks), ClaimTask("first", "r"), FinishTask("first", False, "exit code 1")):
-            proxy.proxy.apply(command)
-        await asked_once(proxy, upstream, ask(proxy), "HiveMind: task second")
 
 
 @pytest.mark.parametrize(
@@ -151,7 +141,7 @@ async def test_a_task_that_is_blocked(ask: Ask) -> None:
     ],
     ids=["no name", "another's name"],
 )
-@pytest.mark.parametrize("ask", KINDS)
+@pytest.mark.parametrize("ask", SOME)
 async def test_a_name_that_cant_be_used(
     ask: Ask, prefix: str, reason: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,23 +161,6 @@ async def test_a_name_that_cant_be_used(
             await ask(proxy)
         assert [answer.headers["x-hivemind-refusal"] for answer in sent] == [reason]
         assert not upstream.requests
-
-
-async def test_what_waits_for_the_rest_of_a_budget() -> None:
-    """Is told so when the answer before it has used that up, and never goes upstream."""
-    gate = asyncio.Event()
-    async with between([ANSWER], [gate, ANSWER]) as (proxy, upstream):
-        await messages(proxy)
-        proxy.proxy.apply(SetBudget("alice", 14))
-        in_flight = asyncio.ensure_future(messages(proxy))
-        await upstream.until(lambda: len(upstream.requests) == 2)
-        waiting = asyncio.ensure_future(chat(proxy))
-        await proxy.until(lambda world: world.queued == 1)
-        gate.set()
-        await in_flight
-        with pytest.raises(DENIED, match=r"alice's budget is used up \(14 of 14 tokens used this run\)"):
-            await waiting
-        assert (len(upstream.requests), proxy.snapshot().totals.requests) == (2, 3)
 
 
 async def _stop_in_flight(proxy: Running, upstream: Scripted, ask: Ask) -> None:

@@ -6,9 +6,8 @@ import asyncio
 import json
 
 import pytest
-from proxy.kit import Close, Hang, Play, Seen, between, client, proxying, raw, request
+from proxy.kit import Close, Hang, Play, Seen, between, client, raw, request
 from proxy.wire import ANSWER, END, JSON, MESSAGE, PLAIN_BODY, SSE, STREAM_BODY, chunk, chunked, http
-from upstream.scripted import Handler, Scripted, serving
 
 MESSAGES = "/v1/messages"
 PAYLOAD = ANSWER.partition(b"\r\n\r\n")[2]
@@ -72,14 +71,6 @@ async def test_offer_of_http_2_in_chunks_and_pipelined() -> None:
         assert [Seen.of(raw_request).body for raw_request in upstream.requests] == [PLAIN_BODY, b"2", b"3"]
 
 
-async def test_connect() -> None:
-    """Nobody is tunnelled anywhere."""
-    async with between([ANSWER]) as (proxy, upstream), raw(proxy.port) as direct:
-        await direct.send(b"CONNECT 127.0.0.1:22 HTTP/1.1\r\nhost: x\r\n\r\n")
-        assert (await direct.head())[0] == 405
-        assert not upstream.requests
-
-
 async def test_expect_continue() -> None:
     """A client that asks first is told to go on, and its body arrives."""
     async with between([ANSWER]) as (proxy, upstream), raw(proxy.port) as direct:
@@ -108,35 +99,12 @@ async def test_expect_continue_again() -> None:
         assert len(upstream.requests) == 2
 
 
-async def test_chunked_request() -> None:
-    """A body in chunks goes upstream whole, with its length."""
-    lines = f"POST {MESSAGES} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n".encode()
-    async with between([ANSWER]) as (proxy, upstream), raw(proxy.port) as direct:
-        await direct.send(lines + chunk(PLAIN_BODY[:7]))
-        await direct.send(chunk(PLAIN_BODY[7:]) + END)
-        assert (await direct.head())[0] == 200
-        seen = Seen.of(upstream.requests[0])
-        assert (seen.body, seen.values(b"transfer-encoding")) == (PLAIN_BODY, [])
-
-
 async def test_big_request() -> None:
     """Tens of megabytes go through."""
     body = b'{"model":"m","pad":"' + b"x" * (33 << 20) + b'"}'
     async with between([ANSWER]) as (proxy, upstream), client() as web:
         assert (await web.post(proxy.url + MESSAGES, content=body)).status_code == 200
         assert upstream.requests[0].endswith(body)
-
-
-async def test_too_big_request() -> None:
-    """One beyond the limit is refused in the provider's shape, which isn't worth retrying."""
-    async with between([ANSWER], max_body_mb=1) as (proxy, upstream), raw(proxy.port) as direct:
-        body = b"x" * ((1 << 20) + 1)
-        await direct.send(request(MESSAGES, body))
-        status, headers = await direct.head()
-        error = json.loads(await direct.body(headers))["error"]
-        assert (status, dict(headers)[b"x-should-retry"], error["type"]) == (413, b"false", "request_too_large")
-        assert "max_body_mb" in error["message"]
-        assert not upstream.requests
 
 
 async def test_head_of_a_list() -> None:
@@ -215,43 +183,6 @@ async def test_connection_is_kept() -> None:
             await direct.body(headers)
             assert got == status
         assert upstream.accepted == 1
-
-
-async def test_upstream_that_answers_before_the_body_is_sent() -> None:
-    """A refusal that comes while a big body is still on its way is passed on."""
-    body = b"x" * (16 << 20)
-    refusal = http(413, {"type": "error", "error": {"type": "request_too_large", "message": "no"}}, "connection: close")
-
-    def early(_: Scripted) -> Handler:
-        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(refusal)
-            await writer.drain()
-            await reader.read()
-
-        return handle
-
-    async with serving(early) as upstream, proxying(f"lab={upstream.url}") as proxy, client() as web:
-        answer = await web.post(proxy.url + MESSAGES, content=body)
-        assert (answer.status_code, answer.json()["error"]["type"]) == (413, "request_too_large")
-
-
-async def test_nonsense() -> None:
-    """What isn't HTTP is a 400, and the proxy goes on."""
-    async with between([ANSWER]) as (proxy, _), raw(proxy.port) as direct, client() as web:
-        await direct.send(b"\x16\x03\x01 hello\r\n\r\n")
-        assert (await direct.head())[0] == 400
-        assert (await web.post(proxy.url + MESSAGES, content=PLAIN_BODY)).status_code == 200
-
-
-async def test_unfinished_request_waits_for_nobody() -> None:
-    """A client that sends its request slowly holds nothing of the upstream's meanwhile."""
-    async with between([ANSWER], max_concurrency=1) as (proxy, upstream), raw(proxy.port) as slow, client() as web:
-        await slow.send(request(MESSAGES, PLAIN_BODY)[:-3])
-        assert (await web.post(proxy.url + MESSAGES, content=PLAIN_BODY)).status_code == 200
-        await slow.send(PLAIN_BODY[-3:])
-        assert (await slow.head())[0] == 200
-        assert len(upstream.requests) == 2
 
 
 @pytest.mark.parametrize("play", [[Hang()], [Close()]], ids=["silent", "closing"])

@@ -166,19 +166,6 @@ async def test_client_that_leaves_in_company() -> None:
         assert len(client.upstream.requests) == 1
 
 
-async def test_no_company_before_its_time() -> None:
-    """A stream whose turn comes early has the upstream's own head, and no sign of life in it."""
-    async with (
-        serving(playing([chunked(MESSAGE, SSE, "request-id: 1")])) as upstream,
-        proxying(f"lab={upstream.url}") as proxy,
-        raw(proxy.port) as client,
-    ):
-        await client.send(request(MESSAGES, STREAM_BODY))
-        _, headers = await client.head()
-        assert (b"request-id", b"1") in headers
-        assert await client.body(headers) == b"".join(MESSAGE)
-
-
 async def test_whole_answers_get_none() -> None:
     """Who doesn't stream gets no byte before its answer, so that its status can still be anything."""
     gate = asyncio.Event()

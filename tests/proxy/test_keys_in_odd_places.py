@@ -89,7 +89,9 @@ def recorded_in(folder: Path) -> str:
     return "".join(each.read_text("utf-8") for each in folder.iterdir())
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    "place", [pytest.param(place, marks=pytest.mark.slow if n % 3 else ()) for n, place in enumerate(PLACES)]
+)
 async def test_no_output_has_it(
     place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from proxy.kit import between, proxying, raw, request
+from proxy.kit import proxying, raw, request
 from proxy.wire import ANSWER, PLAIN_BODY
 from upstream.scripted import Handler, Scripted, serving
 
@@ -88,27 +88,6 @@ async def test_real_credentials_have_lanes_of_their_own() -> None:
     """Each key's limits are its own, in whichever header that its provider reads it comes."""
     heads = [(f"x-api-key: sk-{n % 2}",) if n < 6 else (f"authorization: Bearer sk-{n % 2}",) for n in range(ASKED)]
     assert await most_in_flight("anthropic", heads, max_concurrency=2) == (4, ASKED)
-
-
-async def test_a_total_per_upstream() -> None:
-    """Though each key has slots of its own, there is a limit to all of them together."""
-    heads = [(f"x-api-key: sk-{number}",) for number in range(ASKED)]
-    found = await most_in_flight("anthropic", heads, max_concurrency=2, max_concurrency_per_upstream=3)
-    assert found == (3, ASKED)
-
-
-async def test_the_total_is_told() -> None:
-    """As the gate that holds a request, over the wire too."""
-    gate = asyncio.Event()
-    async with between([gate, ANSWER], max_concurrency_per_upstream=1) as (proxy, upstream), raw(proxy.port) as first:
-        await first.send(request("/agent/a" + MESSAGES, PLAIN_BODY))
-        await upstream.until(lambda: len(upstream.requests) == 1)
-        async with raw(proxy.port) as second:
-            await second.send(request("/agent/b" + MESSAGES, PLAIN_BODY))
-            world = await proxy.until(lambda world: bool(world.queue) and world.queue[0].gate == "upstream")
-            assert (world.lanes[0].state.upstream_active, world.lanes[0].state.upstream_limit) == (1, 1)
-            gate.set()
-            assert (await second.head())[0] == 200
 
 
 def test_names_of_lanes() -> None:

@@ -25,9 +25,9 @@ async def test_a_request_waits_for_its_lease() -> None:
         engine = running.proxy.engine
         opened: list[str] = []
         short: list[str] = []
-        engine.leasing = True
-        engine.on_lane_opened = lambda key, config: opened.append(key)
-        engine.on_lease_short = short.append
+        engine.need_leases()
+        engine.hooks.lane_opened = lambda key, config: opened.append(key)
+        engine.hooks.lease_short = short.append
         first = asyncio.create_task(ask(running))
         await running.until(lambda snapshot: bool(snapshot.queue))
         (lane,) = opened
@@ -48,20 +48,3 @@ async def test_a_request_waits_for_its_lease() -> None:
         assert len(upstream.requests) == 1
         engine.take_lease(lane, lease)
         assert await second == 200
-
-
-async def test_a_lane_that_isnt_there_has_no_lease() -> None:
-    """The scheduler may have forgotten it."""
-    async with between([ANSWER]) as (running, _):
-        running.proxy.engine.leasing = True
-        running.proxy.engine.take_lease("gone", Lease(LeaseState.LEASED))
-        assert running.proxy.engine.lease_report("gone") is None
-
-
-async def test_without_a_fleet_nothing_is_leased() -> None:
-    """A lane of a proxy by itself goes by its own limits."""
-    async with between([ANSWER]) as (running, _):
-        assert await ask(running) == 200
-        (lane,) = running.snapshot().lanes
-        assert lane.state.lease is None
-        assert running.proxy.engine.lease_report(lane.state.lane) is None

@@ -12,7 +12,6 @@ from proxy.wire import JSON, PLAIN_BODY, http
 from upstream.scripted import serving
 
 from hivemind.scheduler import limits
-from hivemind.scheduler.commands import ReleaseLane
 
 MESSAGES = "/v1/messages"
 ANTHROPIC = (
@@ -60,17 +59,6 @@ async def test_anthropic_s_output_is_not_reserved_by_max_tokens() -> None:
         gate.set()
         await direct.head()
         assert [window["reserved"] for window in (await windows(proxy)).values()] == [0, 0, 0]
-
-
-async def test_before_the_first_reply_anthropic_s_max_tokens_count_no_more() -> None:
-    """Nor are they before its first reply, when only our own guess at its limit holds."""
-    gate, body = asyncio.Event(), json.dumps({"model": "m", "max_tokens": 128_000, "messages": []}).encode()
-    settings = {"profile": "anthropic", "tpm": 80_000}
-    async with between([gate, http(200, USAGE)], **settings) as (proxy, upstream), raw(proxy.port) as direct:
-        await direct.send(request(MESSAGES, body))
-        await upstream.until(lambda: len(upstream.requests) == 1)
-        assert 0 < (await windows(proxy))["tokens"]["reserved"] < 4_000
-        gate.set()
 
 
 async def test_openai_s_tokens_are_reserved_by_max_tokens() -> None:
@@ -130,37 +118,6 @@ async def test_a_reset_in_the_year_9999_does_not_freeze_the_lane(monkeypatch: py
         told = [line.text for line in proxy.snapshot().lines if line.tag == "limits"]
         assert len(told) == 1
         assert "which no rate window has: not believed" in told[0]
-
-
-async def test_a_release_lets_waiting_requests_go() -> None:
-    """An operator's word ends a window that the provider's headers closed."""
-    spent = [header.replace("remaining: 900", "remaining: 0") for header in ANTHROPIC[:3]]
-    async with between([http(200, USAGE, *spent)], [http(200, USAGE)]) as (proxy, upstream), client() as web:
-        await web.post(proxy.url + MESSAGES, content=PLAIN_BODY)
-        waiting = asyncio.create_task(web.post(proxy.url + MESSAGES, content=PLAIN_BODY))
-        await proxy.until(lambda world: world.queued == 1)
-        assert len(upstream.requests) == 1
-        (lane,) = proxy.snapshot().lanes
-        proxy.proxy.apply(ReleaseLane(lane.state.lane), "you")
-        assert (await waiting).status_code == 200
-
-
-async def test_limits_are_each_model_s_own() -> None:
-    """One model's used-up allowance doesn't hold another model's requests."""
-    spent = [header.replace("remaining: 900", "remaining: 0") for header in ANTHROPIC[:3]]
-    async with between([http(200, USAGE, *spent)], [http(200, USAGE)]) as (proxy, _), client() as web:
-        for model in ("claude-a", "claude-b"):
-            assert (await web.post(proxy.url + MESSAGES, json={"model": model})).status_code == 200
-
-
-async def test_requests_a_minute() -> None:
-    """A limit of ours holds from the first request on, without a word from the provider."""
-    async with between([http(200, USAGE)], rpm=3) as (proxy, upstream), client() as web, raw(proxy.port) as direct:
-        for _ in range(3):
-            await web.post(proxy.url + MESSAGES, content=PLAIN_BODY)
-        await direct.send(request(MESSAGES, PLAIN_BODY))
-        await proxy.until(lambda world: world.queued == 1)
-        assert len(upstream.requests) == 3
 
 
 async def test_usage_of_whole_answers() -> None:

@@ -106,7 +106,9 @@ REQUESTS = {
 }
 
 
-@pytest.mark.parametrize("name", REQUESTS)
+@pytest.mark.parametrize(
+    "name", ["gzip of gzip", *(pytest.param(n, marks=pytest.mark.slow) for n in REQUESTS if n != "gzip of gzip")]
+)
 async def test_a_request_that_takes_long_to_read(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is read a little in each turn of the loop, forwarded as it came, and answered."""
     body, encoding = REQUESTS[name]
@@ -124,6 +126,7 @@ async def test_a_request_that_takes_long_to_read(name: str, monkeypatch: pytest.
     assert work.most <= AT_ONCE
 
 
+@pytest.mark.slow
 async def test_many_at_once_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """A turn of the loop takes no longer when three are to be read than when one is."""
     work = Work(monkeypatch)
@@ -137,8 +140,14 @@ async def test_many_at_once_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_limit")
-@pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize("coding", ["gzip", "gzip, gzip"])
+@pytest.mark.parametrize(
+    ("stream", "coding"),
+    [
+        (False, "gzip, gzip"),
+        *(pytest.param(stream, "gzip", marks=pytest.mark.slow) for stream in (True, False)),
+        pytest.param(True, "gzip, gzip", marks=pytest.mark.slow),
+    ],
+)
 async def test_an_answer_that_takes_long_to_read(
     stream: bool, coding: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -25,7 +25,7 @@ from proxy.wire import data, http, line
 from upstream.scripted import Handler, Scripted, reset, serving
 
 from hivemind.proxy.data_plane import DataPlane
-from hivemind.proxy.direct import DirectExchange
+from hivemind.proxy.exchange import Exchange
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.commands import Command, Drain, PauseAdmissions, Rejected, SetCircuit, StopAgent, Tune
 from hivemind.scheduler.invariants import violations
@@ -241,7 +241,7 @@ class Traffic(RuleBasedStateMachine):
             serving(self._upstream) as self.upstream,
             proxying(f"lab={self.upstream.url}", hangs_s=600.0, **knobs) as running,
         ):
-            running.proxy.engine.record = self.log.extend
+            running.proxy.engine.hooks.record = self.log.extend
             ready.set_result(running)
             await self.stop.wait()
 
@@ -634,7 +634,7 @@ class Traffic(RuleBasedStateMachine):
     async def end_everything(self) -> None:
         """Nobody holds anything back any more, and the upstream answers all."""
         engine = self.running.proxy.engine
-        names = [name for name in ("ann", "ben") if engine.agent(name) is not None]
+        names = [name for name in ("ann", "ben") if engine.agents.get(name) is not None]
         commands: list[Command] = [Drain(False), *(StopAgent(name, False) for name in names), SetCircuit("closed")]
         for command in commands:
             with contextlib.suppress(Rejected):
@@ -681,10 +681,10 @@ class Counted(Traffic):
 
     def __init__(self) -> None:
         super().__init__()
-        answer, serve, flush = DirectExchange._answer, DataPlane.serve_whole, OutboxTransport.flush
+        answer, serve, flush = Exchange._answer_at_once, DataPlane.serve_whole, OutboxTransport.flush
 
-        def answered(direct: DirectExchange, *rest: Any) -> bool:
-            done = answer(direct, *rest)
+        def answered(exchange: Exchange, *rest: Any) -> bool:
+            done = answer(exchange, *rest)
             self.note("answered directly" if done else "begun directly, answered in a task")
             return done
 
@@ -701,7 +701,7 @@ class Counted(Traffic):
             flush(transport)
 
         self.patches: list[Any] = [
-            mock.patch.object(DirectExchange, "_answer", answered),
+            mock.patch.object(Exchange, "_answer_at_once", answered),
             mock.patch.object(DataPlane, "serve_whole", served),
             mock.patch.object(OutboxTransport, "flush", flushed),
         ]
@@ -723,7 +723,7 @@ class TestTraffic(Counted.TestCase):  # type: ignore[misc, valid-type]
     """Whatever is done in whatever order."""
 
     settings = settings(
-        max_examples=examples(200),
+        max_examples=examples(200, few=10),
         stateful_step_count=30,
         deadline=None,
         derandomize=repeated(),

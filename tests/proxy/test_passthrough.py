@@ -112,16 +112,6 @@ async def test_answer_s_headers_are_kept() -> None:
         assert headers == [*expected, (b"content-length", b"2")]
 
 
-async def test_plan_limits_are_understood() -> None:
-    """The shares of a subscription's limits are shown."""
-    said = ["anthropic-ratelimit-unified-5h-utilization: 0.83", "anthropic-ratelimit-unified-5h-status: allowed"]
-    async with between([http(200, b"{}", *said)]) as (proxy, _), raw(proxy.port) as direct:
-        await direct.send(request(MESSAGES, PLAIN_BODY))
-        await direct.head()
-        (lane,) = (await proxy.stats())["lanes"]
-        assert [(share["name"], share["used"]) for share in lane["state"]["plan"]] == [("5h", 0.83)]
-
-
 def _deflate(data: bytes) -> bytes:
     coder = zlib.compressobj(wbits=-15)
     return coder.compress(data) + coder.flush()

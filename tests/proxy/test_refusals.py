@@ -48,27 +48,6 @@ async def test_google_s_clients_find_the_delay_in_the_body() -> None:
         assert delays == [answer.headers["retry-after"] + "s"]
 
 
-async def test_full_queue() -> None:
-    """Beyond the queue's depth a request is refused for a while; nothing that waits is touched."""
-    gate = asyncio.Event()
-    async with (
-        between([gate, ANSWER], [ANSWER], max_concurrency=1, queue={"max_depth": 2}) as (proxy, upstream),
-        raw(proxy.port) as first,
-        raw(proxy.port) as second,
-        raw(proxy.port) as third,
-        client() as web,
-    ):
-        for number, waiting in enumerate((first, second, third)):
-            await waiting.send(request("/v1/messages", PLAIN_BODY))
-            await proxy.until(lambda world, number=number: world.queued == number)  # type: ignore[misc]
-        await upstream.until(lambda: len(upstream.requests) == 1)
-        answer = await web.post(f"{proxy.url}/v1/messages", content=PLAIN_BODY)
-        assert (answer.status_code, answer.headers["x-should-retry"]) == (503, "true")
-        assert 1 <= int(answer.headers["retry-after"]) <= 60
-        gate.set()
-        assert [(await waiting.head())[0] for waiting in (first, second, third)] == [200] * 3
-
-
 async def test_longest_wait() -> None:
     """A request that waited as long as it may is refused, and leaves the queue."""
     gate = asyncio.Event()

@@ -11,7 +11,6 @@ from typing import Any
 
 import httpx
 import pytest
-from proxy.wire import anthropic_error
 from starlette.types import Receive, Scope, Send
 
 from hivemind.host.proxy import Proxy
@@ -98,12 +97,6 @@ def test_equation_4(failure: Answer) -> None:
         assert min(30.0, 2.0**exponent) <= delay <= min(30.0, 2.0**exponent + 1.0)
 
 
-def test_base_and_maximum_are_settings() -> None:
-    """d_base and d_max are what the settings say."""
-    for exponent, delay in enumerate(delays(*[says(502)] * 6, retry={"base_s": 0.1, "max_s": 1.0})):
-        assert min(1.0, 0.1 * 2.0**exponent) <= delay <= min(1.0, 0.1 * 2.0**exponent + 0.1)
-
-
 GOOGLE_BUSY = {
     "error": {
         "code": 429,
@@ -129,87 +122,6 @@ def test_the_provider_s_word(answer: Answer, delay: float) -> None:
     """A delay that the provider names overrides equation 4."""
     (waited,) = delays(answer)
     assert waited == pytest.approx(delay, abs=0.2)
-
-
-def test_whole_lane_is_paused() -> None:
-    """One reply that asks for a pause holds every request of the lane; afterwards they start one by one."""
-    stage = Stage(OK, says(429, retry_after="20"), OK)
-
-    async def work(web: httpx.AsyncClient, proxy: Proxy) -> None:
-        await _one(web, proxy)
-        first = asyncio.create_task(_one(web, proxy))
-        await asyncio.sleep(1)
-        others = [asyncio.create_task(_one(web, proxy)) for _ in range(6)]
-        await asyncio.sleep(10)
-        assert len(stage.times) == 2
-        assert proxy.snapshot().lanes[0].state.parked_for_s == pytest.approx(9, abs=0.1)
-        await asyncio.gather(first, *others)
-
-    play(stage, work)
-    after = stage.times[2:]
-    assert len(after) == 7
-    assert after[0] == pytest.approx(20, abs=0.2)
-    assert all(0.04 <= later - earlier <= 0.5 for earlier, later in pairwise(after))
-
-
-def test_slot_is_given_back_while_waiting() -> None:
-    """With a single slot, another agent's request is answered while the first waits for its next attempt."""
-    stage = Stage(says(502), OK)
-    order: list[tuple[str, float]] = []
-
-    async def work(web: httpx.AsyncClient, proxy: Proxy) -> None:
-        async def ask(name: str) -> None:
-            assert (await web.post(f"/agent/{name}/v1/messages", content=BODY)).status_code == 200
-            order.append((name, asyncio.get_running_loop().time()))
-
-        failing = asyncio.create_task(ask("failing"))
-        await asyncio.sleep(0.1)
-        assert proxy.snapshot().lanes[0].state.active == 0
-        await asyncio.gather(failing, ask("other"))
-
-    play(stage, work, max_concurrency=1)
-    assert [name for name, _ in order] == ["other", "failing"]
-    assert order[0][1] < 0.2 < 1.0 <= order[1][1]
-
-
-def test_attempts_are_bounded() -> None:
-    """After the allowed number of attempts the client gets the last answer as it was."""
-    stage = Stage(says(529, anthropic_error("overloaded_error")))
-
-    async def work(web: httpx.AsyncClient, _: Proxy) -> None:
-        answer = await web.post("/v1/messages", content=BODY)
-        assert (answer.status_code, answer.json()) == (529, anthropic_error("overloaded_error"))
-
-    play(stage, work, retry={"max_attempts": 4})
-    assert len(stage.times) == 4
-
-
-def test_deadline_bounds_them_too() -> None:
-    """No attempt starts after the deadline; the client learns the truth as soon as that is clear."""
-    stage = Stage(says(502))
-
-    async def work(web: httpx.AsyncClient, _: Proxy) -> None:
-        assert (await web.post("/v1/messages", content=BODY)).status_code == 502
-        assert asyncio.get_running_loop().time() <= 20
-
-    play(stage, work, retry={"deadline_s": 20.0, "max_attempts": 100})
-    assert len(stage.times) == 5
-
-
-def test_outage_isn_t_amplified() -> None:
-    """When everything fails, attempts beyond the saved-up budget are paced by what traffic and time earn."""
-    stage = Stage(says(502))
-
-    async def work(web: httpx.AsyncClient, proxy: Proxy) -> None:
-        tasks = [asyncio.create_task(web.post(f"/agent/a{n}/v1/messages", content=BODY)) for n in range(100)]
-        await asyncio.sleep(30)
-        # 100 requests, 20 retries saved up, a fifth of a retry earned by each request, one by each second.
-        assert len(stage.times) <= 100 + 20 + 20 + 30
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-
-    play(stage, work, max_concurrency=0, features={"backpressure": False})
 
 
 def test_patience_of_the_client() -> None:
@@ -249,17 +161,6 @@ def test_open_circuit_refuses_where_it_is_told_to(cooldown_s: float, told: str) 
         assert refused[0].json()["error"]["type"] == "api_error"
 
     play(stage, work, retry={"max_attempts": 1}, circuit={"window": 4, "when_open": "refuse", "cooldown_s": cooldown_s})
-
-
-def test_open_circuit_holds_by_default() -> None:
-    """By default requests are held while the circuit is open, and answered when the upstream is back."""
-    stage = Stage(*[says(502)] * 12, OK)
-
-    async def work(web: httpx.AsyncClient, proxy: Proxy) -> None:
-        await asyncio.gather(*(_one(web, proxy) for _ in range(10)))
-        assert "circuit" in {line.tag for line in proxy.snapshot().lines}
-
-    play(stage, work)
 
 
 YEAR_9999 = "9999-12-31T23:59:59Z"

@@ -131,14 +131,6 @@ async def test_paths_that_all_share(monkeypatch: pytest.MonkeyPatch, method: str
         assert not any(upstream.requests for upstream in upstreams.values())
 
 
-async def test_websockets_go_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request for a WebSocket is refused before it is routed, with its key."""
-    async with several(monkeypatch, "openai", "anthropic") as (proxy, upstreams), client() as web:
-        upgrade = {"connection": "upgrade", "upgrade": "websocket", "authorization": "Bearer sk-ant-x"}
-        assert (await web.get(f"{proxy.url}/v1/realtime", headers=upgrade)).status_code == 426
-        assert not any(upstream.requests for upstream in upstreams.values())
-
-
 async def test_what_was_routed_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """A key that only one upstream has had goes there again, and an agent without a key to the only one it used."""
     async with several(monkeypatch, "anthropic", "openai") as (proxy, upstreams), client() as web:

@@ -6,7 +6,7 @@ import asyncio
 import json
 
 import pytest
-from proxy.kit import Hang, Play, Raw, Running, between, client, proxying, raw, request
+from proxy.kit import Hang, Play, Raw, Running, between, proxying, raw, request
 from proxy.wire import (
     ANSWER,
     BLOCK_START,
@@ -142,19 +142,6 @@ async def test_waiting() -> None:
         assert len(upstream.requests) == 1
 
 
-async def test_between_two_attempts() -> None:
-    """The next one isn't made."""
-    async with (
-        between([http(503, b"", "retry-after: 200")], [ANSWER]) as (proxy, upstream),
-        raw(proxy.port) as asking,
-    ):
-        await asking.send(request(PATH, PLAIN_BODY))
-        await proxy.until(lambda world: world.totals.retries == 1)
-        stop(proxy)
-        await refused(asking)
-        assert len(upstream.requests) == 1
-
-
 @pytest.mark.parametrize("in_flight", [False, True], ids=["waiting", "in flight"])
 async def test_a_stream_that_was_kept_alive(in_flight: bool) -> None:
     """Its head is out, so it is told by its provider's error event, and ends well: nothing of an answer was in it."""
@@ -182,20 +169,6 @@ async def test_a_stream_that_was_kept_alive(in_flight: bool) -> None:
         gate.set()
         assert (await before.head())[0] == 200
         await upstream.until(lambda: len(upstream.open) <= 1)
-
-
-async def test_refused_until_it_is_let_go() -> None:
-    """Every request of it, and nobody else's; then it goes on as before."""
-    async with between([ANSWER]) as (proxy, upstream), client() as web:
-        statuses = []
-        for stopped in (None, True, True, False):
-            if stopped is not None:
-                stop(proxy, stopped=stopped)
-            statuses.append((await web.post(proxy.url + PATH, content=PLAIN_BODY)).status_code)
-        assert statuses == [200, 400, 400, 200]
-        stop(proxy)
-        other = await web.post(f"{proxy.url}/agent/bob/v1/messages", content=PLAIN_BODY)
-        assert (other.status_code, len(upstream.requests)) == (200, 3)
 
 
 def listening(proxy: Running) -> int:

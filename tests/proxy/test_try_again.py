@@ -78,28 +78,6 @@ async def test_claude_code_reads_what_was_encoded(encoding: str) -> None:
     assert "content-encoding" not in answer.headers
 
 
-@pytest.mark.parametrize("user_agent", [CLAUDE, CODEX, "curl/8.0"])
-@pytest.mark.parametrize(
-    "final",
-    [
-        http(429, anthropic_error("rate_limit_error", "m", details={"error_code": "enforced_spend_limit_reached"})),
-        http(429, anthropic_error("rate_limit_error"), "retry-after: 7200"),
-        http(401, anthropic_error("authentication_error")),
-        http(529, anthropic_error("overloaded_error"), "x-should-retry: false"),
-    ],
-    ids=["quota", "hours", "key", "told not to"],
-)
-async def test_final_answers_end_the_client(final: bytes, user_agent: str) -> None:
-    """A quota, a wait of hours or a bad key is passed on as it came, so that the client ends."""
-    async with between([final]) as (proxy, upstream), raw(proxy.port) as direct:
-        await direct.send(request(MESSAGES, PLAIN_BODY, f"user-agent: {user_agent}"))
-        status, headers = await direct.head()
-        expected, _, payload = final.partition(b"\r\n\r\n")
-        assert (b"%d" % status, await direct.body(headers)) == (expected.split(b" ")[1], payload)
-        assert sorted(headers) == sorted(tuple(h.split(b": ", 1)) for h in expected.split(b"\r\n")[1:])
-        assert len(upstream.requests) == 1
-
-
 async def test_an_error_event_before_content() -> None:
     """A stream that fails before its content is told by a status, because SDKs don't ask again after an event."""
     failing = [chunked([MESSAGE_START, OVERLOADED], SSE)]

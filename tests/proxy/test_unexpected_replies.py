@@ -77,17 +77,6 @@ async def test_passed_on_as_it_is(answer: bytes, status: int, body: bytes, told:
         assert (await direct.head())[0] == 200
 
 
-@pytest.mark.parametrize(("path", "body"), PATHS.values(), ids=list(PATHS))
-@pytest.mark.parametrize("name", ["302", "304", "308", "204", "a page"])
-async def test_by_every_dialect(name: str, path: str, body: bytes) -> None:
-    """Whatever API was asked."""
-    answer, status, _, _ = MISFITS[name]
-    async with between([answer]) as (proxy, upstream), raw(proxy.port) as direct:
-        await direct.send(request(path, body))
-        assert (await direct.head())[0] == status
-        assert len(upstream.requests) == 1
-
-
 async def test_a_redirect_of_what_is_no_stream() -> None:
     """It isn't an answer of the model's either."""
     async with between([http(302, b"", LOCATION)], max_concurrency=4) as (proxy, _), raw(proxy.port) as direct:

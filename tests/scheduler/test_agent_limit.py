@@ -27,13 +27,6 @@ def test_an_agent_too_many_is_turned_away() -> None:
     assert "c" not in hands.scheduler.agents
 
 
-def test_the_live_ones_may_ask_as_much_as_they_like() -> None:
-    """The limit counts agents, not requests."""
-    hands = limited()
-    tickets = [hands.arrive(name) for name in "abababab"]
-    assert [ticket.refusal for ticket in tickets] == [None] * 8
-
-
 def test_an_idle_agent_makes_room() -> None:
     """One that asked for nothing for agent_idle_s isn't live."""
     hands = limited()
@@ -108,6 +101,7 @@ def test_who_got_a_child_meanwhile_stays() -> None:
     assert set(agents) == {last.name, "child"}
 
 
+@pytest.mark.slow
 def test_a_flood_of_names_is_bounded() -> None:
     """Beyond twice as many as are kept at hand no agent needs to have been idle for long; beyond those that are
     remembered, those that used least are forgotten, and their names are kept for the store."""

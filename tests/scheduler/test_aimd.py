@@ -20,11 +20,6 @@ def at_level(level: float, *, ceiling: float = 16.0) -> Aimd:
     return aimd
 
 
-def test_starts_at_its_ceiling() -> None:
-    """Nothing is known against the highest level, so that is where it begins."""
-    assert Aimd(CONFIG, 5.0).level == 5.0
-
-
 def test_grows_by_alpha_on_a_good_latency_while_the_gate_is_full() -> None:
     """Equation 2, first case."""
     aimd = at_level(4)

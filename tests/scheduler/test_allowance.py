@@ -26,11 +26,6 @@ def remaining(allowance: Allowance) -> dict[WindowKind, float]:
     return {kind: window.remaining(0.0) for kind, window in allowance.windows.items()}
 
 
-def test_without_limits_nothing_holds() -> None:
-    """0 means no limit of ours."""
-    assert Allowance(lane_config()).delay_s(0.0, sized(10**9, 10**9, None)) == 0
-
-
 @pytest.mark.parametrize(("rpm", "tpm"), [(1, 0), (0, 300), (1, 300)])
 def test_every_window_must_have_room(rpm: int, tpm: int) -> None:
     """Requests or tokens, whichever is used up first."""
@@ -100,22 +95,3 @@ def test_input_and_output_are_charged_apart() -> None:
     allowance.read(0.0, (reading(WindowKind.INPUT, 1000, 1000), reading(WindowKind.OUTPUT, 1000, 1000)), 0.0, None)
     allowance.take(0.0, sized(300, 200, 900))
     assert remaining(allowance) == {WindowKind.INPUT: 700, WindowKind.OUTPUT: 800}
-
-
-@pytest.mark.parametrize("limit", [None, 0, -1])
-def test_a_reading_without_a_limit_opens_no_window(limit: int | None) -> None:
-    """Nothing is known that could be held to."""
-    allowance = Allowance(lane_config())
-    allowance.read(0.0, (WindowReading(WindowKind.TOKENS, limit, 0, 1.0),), 0.0, None)
-    assert allowance.delay_s(0.0, sized(100, 100, None)) == 0
-    assert allowance.states("m", 0.0) == []
-
-
-def test_states_say_where_a_limit_comes_from() -> None:
-    """`profile`, `settings` or `headers`."""
-    allowance = Allowance(LaneConfig("up", "p", rpm=10, tpm=1000, rpm_binding=True))
-    allowance.read(0.0, (reading(WindowKind.INPUT, 500, 400),), 0.0, None)
-    assert [(state.kind.value, state.limit, state.source) for state in allowance.states("m", 0.0)] == [
-        ("requests", 10, "settings"),
-        ("input", 500, "headers"),
-    ]

@@ -162,13 +162,6 @@ def test_an_agent_that_asks_starts_its_own_task() -> None:
     assert state(hands, "large") == "running"
 
 
-def test_a_task_with_a_command_is_started_by_a_runner_alone() -> None:
-    """Its agent may ask before that, too."""
-    hands = hands_on(spec("a", command=("true",)))
-    assert hands.arrive("a").state is TicketState.IN_FLIGHT
-    assert state(hands, "a") == "ready"
-
-
 def test_who_is_turned_away_starts_nothing() -> None:
     """Its task is there for when it may ask again."""
     hands = hands_on(spec("a"))

@@ -265,13 +265,3 @@ def test_before_it_was_seen() -> None:
     assert told(hands.arrive("zoe")) == out(5, 5)
     with pytest.raises(Rejected, match="an agent needs a name"):
         hands.apply(SetBudget("", 5))
-
-
-def test_an_agent_with_a_budget_is_remembered() -> None:
-    """What it used would be lost with it."""
-    hands = known()
-    agent = hands.scheduler.agents["a"]
-    hands.apply(SetBudget("a", 5))
-    assert not agent.ordinary
-    hands.apply(SetBudget("a", None))
-    assert agent.ordinary

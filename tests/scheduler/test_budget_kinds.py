@@ -199,20 +199,6 @@ def test_the_pool_is_for_all() -> None:
         hands.apply(SetBudget(None, tokens=1, covers="subtree"))
 
 
-def test_fifty_agents_at_once_on_a_pool_for_ten() -> None:
-    """None is granted beyond what is left, and each is released as requests in flight turn out smaller."""
-    hands = hands_with()
-    hands.apply(SetBudget(None, tokens=4000))
-    tickets = [hands.arrive(f"agent-{n}", size=4 * 144) for n in range(50)]
-    flying = [ticket for ticket in tickets if ticket.state is TicketState.IN_FLIGHT]
-    assert len(flying) == 10
-    while flying:
-        hands.succeed(flying[0], Usage(150, 0, 0, 50))
-        flying = [ticket for ticket in tickets if ticket.state is TicketState.IN_FLIGHT]
-    assert hands.scheduler.pool.ever.tokens == 4000
-    assert sum(ticket.refusal is not None for ticket in tickets) == 30
-
-
 def test_the_smaller_budget_holds_and_is_named() -> None:
     """An agent with plenty of its own stops with the pool, and the other way round."""
     hands = hands_with(BudgetConfig(pool_tokens=100))

@@ -58,7 +58,7 @@ def steps_a_decision(counter: Counter, waiting: int, agents: int) -> float:
     return counter.steps / 200
 
 
-@pytest.mark.parametrize("agents", [1, 50, 5000])
+@pytest.mark.parametrize("agents", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (50, 5000))])
 def test_a_decision_costs_the_logarithm_of_those_who_wait(counter: Counter, agents: int) -> None:
     """A hundred times as many waiting cost at most what a logarithm gives, whether few agents wait or many."""
     few = steps_a_decision(counter, 100, min(agents, 50))  # at least two each, as of the many
@@ -68,6 +68,7 @@ def test_a_decision_costs_the_logarithm_of_those_who_wait(counter: Counter, agen
     assert many <= 150
 
 
+@pytest.mark.slow
 def test_those_who_left_cost_no_more_than_they_would_have_waiting(counter: Counter) -> None:
     """Ten thousand that gave up are skipped once, not at every decision."""
     hands = Hands(lane_config(slots=1), config=SchedulerConfig(queue=QueueConfig(max_depth=20_000)), checked=False)

@@ -85,8 +85,18 @@ def worst_minute(world: Saturation, agents: int, lasts_s: float) -> float:
     return worst
 
 
-@pytest.mark.parametrize("place", [0, 5, 9])
-@pytest.mark.parametrize(("slots", "waiting"), [(4, 8), (5, 1), (10, 8), (20, 8)])
+@pytest.mark.parametrize(
+    ("slots", "waiting", "place"),
+    [
+        (4, 8, 0),
+        (5, 1, 5),
+        *(
+            pytest.param(slots, waiting, place, marks=pytest.mark.slow)
+            for slots, waiting in ((4, 8), (5, 1), (10, 8), (20, 8))
+            for place in (0, 5, 9)
+        ),
+    ],
+)
 def test_ten_agents_share_by_tokens_though_one_sends_twenty_times_as_many(slots: int, waiting: int, place: int) -> None:
     """Jain's index of the weighted tokens is at least 0.95 over any minute from the first grant on, wherever in the
     line the big one stands and whether agents ask at one place or at several. First at four slots it asks at two places
@@ -99,6 +109,7 @@ def test_ten_agents_share_by_tokens_though_one_sends_twenty_times_as_many(slots:
     assert worst_minute(world, 10, 180.0) >= 0.95
 
 
+@pytest.mark.slow
 def test_an_agent_that_had_the_lane_for_itself_is_not_kept_waiting_for_it() -> None:
     """Two minutes of all slots without competition, and then nine others: the next ones are shared evenly."""
     world = Saturation(slots=10)
@@ -169,8 +180,7 @@ def test_a_low_priority_agent_under_a_flood_of_urgent_ones_is_served() -> None:
     assert max(waits) <= 25 * TOOK_S / 2 + TOOK_S
 
 
-@pytest.mark.parametrize("max_passes", [5, 24])
-@pytest.mark.parametrize("slots", [1, 3])
+@pytest.mark.parametrize(("slots", "max_passes"), [(1, 24), (3, 5)])
 def test_how_long_the_least_urgent_waits_follows_from_the_settings(max_passes: int, slots: int) -> None:
     """Beside endless requests of every class above it: max_passes grants, one for each other class that was passed by
     as often, and the end of what is in flight."""
@@ -225,6 +235,7 @@ def test_an_agent_that_changes_its_class_brings_no_debt_along() -> None:
     assert max(afterwards.index(f"normal-{n}") for n in range(3)) <= 5
 
 
+@pytest.mark.slow
 def test_where_small_agents_come_and_go_one_that_used_much_is_served() -> None:
     """Each newcomer is level with those being served, so it would never be its turn by what it used."""
     world = Saturation(slots=1)

@@ -588,7 +588,7 @@ def check_world(log: list[Event], now: float) -> None:
 
 TestHistories = Histories.TestCase
 TestHistories.settings = settings(
-    max_examples=examples(200),
+    max_examples=examples(200, few=10),
     stateful_step_count=40,
     deadline=None,
     derandomize=repeated(),

@@ -87,16 +87,6 @@ def test_a_sync_is_asked_for_once_a_report() -> None:
     assert list(hands.scheduler.short) == [LANE]
 
 
-def test_a_lease_of_no_slots_grants_nothing() -> None:
-    """The local rule that a lane has one slot at least doesn't hold."""
-    hands = leased()
-    hands.lease(slots=0, level=8, credits={REQUESTS: 9.0})
-    ticket = hands.arrive()
-    assert sent(ticket) == [False]
-    hands.lease(slots=1, level=8)
-    assert sent(ticket) == [True]
-
-
 def test_estimates_are_settled_where_they_were_taken() -> None:
     """A refund counts at the second of the grant, an excess when it is known; both move the credits."""
     hands = leased(lane_config(slots=8, tpm=100_000))
@@ -122,14 +112,6 @@ def test_a_request_larger_than_a_window_needs_most_of_it() -> None:
     hands.lease(slots=8, level=8, credits={TOKENS: 1.0})
     assert sent(large) == [True]
     assert hands.report().windows[TOKENS].left < 0
-
-
-def test_windows_without_a_limit_need_no_credits() -> None:
-    """A lane without rate limits needs slots alone."""
-    hands = leased(lane_config(slots=8))
-    hands.lease(slots=8, level=8)
-    assert sent(hands.arrive()) == [True]
-    assert not hands.report().windows
 
 
 def test_credits_that_the_provider_denies_are_given_up() -> None:
@@ -240,17 +222,6 @@ def test_congestion_is_reported_once_and_holds_at_once() -> None:
     hands.lease(slots=5, level=10, cuts=4)
     assert (hands.lane.aimd.level, hands.lane.gate.limit) == (10.0, 5.0)
     hands.fail(flying[4], failure(FailureKind.OVERLOADED, retryable=False))  # begun before the cut
-    assert hands.report().cut is None
-
-
-def test_a_cut_elsewhere_covers_what_was_in_flight_here() -> None:
-    """Attempts that began before the number of cuts rose say nothing about the level after it."""
-    hands = leased(lane_config(slots=20))
-    hands.lease(slots=8, level=20)
-    flying = hands.arrive()
-    hands.wait(1.0)
-    hands.lease(slots=4, level=10, cuts=1)
-    hands.fail(flying, failure(FailureKind.OVERLOADED, retryable=False))
     assert hands.report().cut is None
 
 

@@ -302,7 +302,7 @@ class LeasedHistories(Histories):
 
 TestLeasedHistories = LeasedHistories.TestCase
 TestLeasedHistories.settings = settings(
-    max_examples=examples(200),
+    max_examples=examples(200, few=10),
     stateful_step_count=40,
     deadline=None,
     derandomize=repeated(),

@@ -20,7 +20,7 @@ from hivemind.scheduler.commands import (
     SetPriority,
     Tune,
 )
-from hivemind.scheduler.events import CircuitChanged, Commanded, LaneReleased, LevelChanged, Refused
+from hivemind.scheduler.events import CircuitChanged, Commanded, LaneReleased, Refused
 from hivemind.scheduler.ticket import TicketState
 from hivemind.scheduler.types import FailureKind, Priority
 
@@ -93,14 +93,6 @@ def test_known_names_are_listed_within_bounds() -> None:
         hands.arrive(f"a{n}")
     with pytest.raises(Rejected, match=r"a7 …$"):
         apply(hands, PauseAgent("zoe", True))
-
-
-def test_the_level_goes_to_the_gate_at_once() -> None:
-    """And the change is an event of its own."""
-    hands = Hands(lane_config(slots=8))
-    apply(hands, PinLevel(3))
-    assert hands.lane.gate.limit == 3.0
-    assert [(event.level, event.cause) for event in hands.seen(LevelChanged)] == [(3.0, "operator")]
 
 
 def test_without_a_lane_all_of_them_are_meant() -> None:
@@ -202,16 +194,3 @@ def test_draining_refuses_all_but_requests_in_flight() -> None:
     hands.succeed(flying)
     assert flying.refusal is None
     assert hands.granted == []
-
-
-def test_draining_can_be_taken_back() -> None:
-    """Requests are taken again; those that were refused stay so. Taking back what isn't so does nothing."""
-    hands = Hands(lane_config(slots=1))
-    hands.arrive("a")
-    refused = hands.arrive("b")
-    for draining in (True, True, False, False):
-        apply(hands, Drain(draining))
-    assert refused.state is TicketState.DONE
-    waiting = hands.arrive("b")
-    assert waiting.in_queue
-    assert len(hands.seen(Refused)) == 1

@@ -27,12 +27,6 @@ def told(limit: int, remaining: int, reset_in_s: float, *, often: int = 1, at: f
     return window
 
 
-def test_without_a_limit_no_ticket_waits() -> None:
-    """Whatever is asked for."""
-    window = Window(WindowKind.TOKENS, None)
-    assert waits(window, 0.0, 1e9, 1e9) == [0.0, 0.0]
-
-
 def test_what_was_taken_comes_free_a_minute_later() -> None:
     """Piece by piece, in the order in which it was taken."""
     window = Window(WindowKind.TOKENS, 100)
@@ -47,12 +41,6 @@ def test_what_takes_its_place_comes_free_a_minute_after_that() -> None:
     window.take(0.0, 1)
     window.take(10.0, 1)
     assert waits(window, 20.0, 1, 1, 1, 1, 1) == [40.0, 50.0, 100.0, 110.0, 160.0]
-
-
-def test_a_limit_that_nothing_was_taken_from() -> None:
-    """The first window's worth goes at once, the next a minute later, and so on."""
-    window = Window(WindowKind.REQUESTS, 2)
-    assert waits(window, 0.0, 1, 1, 1, 1, 1) == [0.0, 0.0, 60.0, 60.0, 120.0]
 
 
 def test_a_limit_that_was_lowered_below_what_is_used() -> None:

@@ -93,7 +93,7 @@ def test_the_large_request_of_six_loops_of_one_name_is_answered_again_and_again(
     assert loops.hands.seen(Refused) == []
 
 
-@pytest.mark.parametrize("patience_s", [10.0, 24.0, 90.0])
+@pytest.mark.parametrize("patience_s", [24.0, *(pytest.param(at, marks=pytest.mark.slow) for at in (10.0, 90.0))])
 def test_half_of_a_clients_patience_is_the_bound(patience_s: float) -> None:
     """Or half of the longest wait that is allowed, if that is shorter."""
     big = Loop("crew", BIG, took_s=2.0, patience_s=patience_s)

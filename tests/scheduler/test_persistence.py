@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scheduler.driving import LANE, Hands, lane_config, request
+from scheduler.driving import Hands, lane_config, request
 
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.accounts import POOL, Account, Spent
@@ -340,12 +340,3 @@ def test_a_forgotten_child_stays_in_its_parents_books() -> None:
     del disk.agents["b"]
     scheduler = disk.revived().scheduler
     assert (agent_of(scheduler, "a").tree.ever.tokens, scheduler.pool.ever.tokens) == (15, 15)
-
-
-def test_lane() -> None:
-    """Nothing of a restored agent is in any lane's order until it asks."""
-    hands = fresh()
-    hands.succeed(hands.arrive("a"), Usage(10, 0, 0, 0))
-    again = Disk().after(hands.scheduler).revived()
-    assert again.scheduler.lanes[LANE].queue.waiting == 0
-    assert again.arrive("a").state is TicketState.IN_FLIGHT

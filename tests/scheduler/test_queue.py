@@ -68,21 +68,6 @@ def test_the_agent_that_was_served_least_is_first() -> None:
     assert agents(serve(hands, holder, 4)) == ["many", "one", "two", "many"]
 
 
-def test_shares_are_counted_in_real_tokens() -> None:
-    """An agent whose answers turned out long waits for one whose answers were short."""
-    hands, holder = busy()
-    for name in ("long", "short") * 4:
-        hands.arrive(name)
-    usages = {"long": Usage(100, 0, 0, 4000), "short": Usage(100, 0, 0, 10), "holder": Usage()}
-    order = []
-    for _ in range(5):
-        hands.granted.clear()
-        land(hands, holder, usages[holder.agent.name])
-        (holder,) = hands.granted
-        order.append(holder.agent.name)
-    assert order == ["long", "short", "short", "short", "short"]
-
-
 def test_equals_are_served_shortest_job_first() -> None:
     """Within a class and an equal share, the cheapest request; among those the oldest."""
     hands, holder = busy()

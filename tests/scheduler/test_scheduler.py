@@ -115,18 +115,6 @@ def test_the_wait_is_bounded(patience_s: float | None, at: float) -> None:
     assert ticket.refusal.reason == "wait_too_long"
 
 
-def test_a_ticket_between_two_attempts_expires_too() -> None:
-    """It waits as well."""
-    hands = Hands(lane_config(slots=1), queue=QueueConfig(max_wait_s=10.0))
-    ticket = hands.arrive("a")
-    hands.arrive("b")
-    hands.now = 8.5
-    hands.fail(ticket)
-    hands.until(10.0)
-    assert ticket.refusal is not None
-    assert not hands.lane.backing_off
-
-
 def test_what_waited_behind_an_expired_ticket_goes_at_once() -> None:
     """A large request held by its rate window no longer holds the small ones when it is gone."""
     hands = Hands(lane_config(slots=0, tpm=20_000))
@@ -136,21 +124,6 @@ def test_what_waited_behind_an_expired_ticket_goes_at_once() -> None:
     assert small.in_queue
     hands.until(5.0)
     assert small.state is TicketState.IN_FLIGHT
-
-
-def test_draining_grants_nothing_more() -> None:
-    """Waiting and later requests are refused; those in flight go on, and aren't retried."""
-    hands = Hands(lane_config(slots=3))
-    flying, unlucky, backing_off = (hands.arrive(name) for name in "abc")
-    waiting = hands.arrive("d")
-    hands.fail(backing_off)
-    hands.scheduler.drain(hands.now)
-    hands.gather()
-    turned_away = [waiting, backing_off, hands.arrive("e")]
-    assert [ticket.refusal.reason for ticket in turned_away if ticket.refusal] == ["draining"] * 3
-    assert hands.fail(unlucky) is None
-    hands.succeed(flying)
-    assert hands.lane.gate.active == hands.lane.queue.waiting == len(hands.lane.backing_off) == 0
 
 
 def test_one_whom_the_caller_knows_as_turned_away_is_among_the_decisions_once() -> None:
@@ -175,15 +148,6 @@ def test_a_client_that_leaves_the_queue_leaves_nothing_behind() -> None:
     assert hands.lane.queue.waiting == 0
     assert [(event.flying, event.ticket) for event in hands.seen(Abandoned)] == [(False, waiting.id)]
     assert hands.scheduler.agents["b"].tickets == {}
-
-
-def test_a_client_that_leaves_in_flight_frees_its_slot() -> None:
-    """The next one is sent at once."""
-    hands = Hands(lane_config(slots=1))
-    flying, waiting = hands.arrive("a"), hands.arrive("b")
-    hands.leave(flying)
-    assert waiting.state is TicketState.IN_FLIGHT
-    assert hands.scheduler.agents["a"].in_flight == 0
 
 
 def test_a_client_that_leaves_before_its_retry_is_not_tried_again() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scheduler.test_tasks import graph, names, run, spec, states
+from scheduler.test_tasks import eligible, graph, names, run, spec, states
 
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.tasks import Tasks
@@ -181,7 +181,7 @@ def test_everything_goes_on_after_a_restart() -> None:
     assert list(after) == list(tasks)
     after.finish("a", ok=True, note="", again=False)
     run(after, "b")
-    assert names(after.eligible()) == ["c"]
+    assert names(eligible(after)) == ["c"]
     assert after.submit([spec("new")])[0].number == 7
     assert names(after.retry("f")) == ["f", "g"]
 

@@ -40,14 +40,6 @@ def in_flight(hands: Hands) -> dict[str, int]:
     return {key: hands.scheduler.lanes[key].gate.active for key in KEYS}
 
 
-def test_no_more_are_in_flight_than_the_upstream_may_have() -> None:
-    """However many lanes there are, each with slots of its own that are free."""
-    hands = several(3)
-    tickets = [ask(hands, key) for key in KEYS * 4]
-    assert sum(ticket.state is TicketState.IN_FLIGHT for ticket in tickets) == 3
-    assert sum(in_flight(hands).values()) == 3
-
-
 def test_another_upstream_is_another_matter() -> None:
     """Its lanes have a limit of their own, or none."""
     hands = several(1)

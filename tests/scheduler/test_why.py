@@ -47,12 +47,6 @@ def busy(lane: LaneConfig | None = None, hold_s: float | None = 2.0, **about: ob
 # --- Which gate -------------------------------------------------------------------------------------------------------
 
 
-def test_no_ticket_waits() -> None:
-    """Then there is nothing to say, whatever is in flight."""
-    hands, _ = busy()
-    assert shown(hands) == {}
-
-
 def test_slot() -> None:
     """No slot is free, and it is unknown when one will be."""
     hands, _ = busy()
@@ -354,7 +348,10 @@ LOADS = {
 }
 
 
-@pytest.mark.parametrize(("lane", "agents", "took_s"), LOADS.values(), ids=list(LOADS))
+@pytest.mark.parametrize(
+    ("lane", "agents", "took_s"),
+    [pytest.param(*load, id=name, marks=pytest.mark.slow if name != "tokens" else ()) for name, load in LOADS.items()],
+)
 def test_what_is_predicted_comes_true(lane: LaneConfig, agents: int, took_s: float) -> None:
     """Under a steady load those shown are sent in about the order shown, and the median estimate is within a factor of
     two, whatever limits them."""

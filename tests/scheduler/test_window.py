@@ -70,11 +70,6 @@ def bucket(*, remaining: int, limit: int = 60) -> Gate:
 # --- Our own count ----------------------------------------------------------------------------------------------------
 
 
-def test_before_the_first_reply_the_profile_holds() -> None:
-    """The sliding window is seeded from it."""
-    assert Gate(7).as_many_as_fit() == 7
-
-
 def test_the_oldest_request_leaves_the_sliding_window_after_a_minute() -> None:
     """And as many as left it may follow."""
     gate = Gate(3)
@@ -104,15 +99,6 @@ def test_a_reservation_settles_at_the_real_amount() -> None:
     assert (gate.window.remaining(0.0), gate.window.reserved) == (500, 400)
     gate.window.settle(0.0, little, 700.0)
     assert (gate.window.remaining(0.0), gate.window.reserved) == (200, 0)
-
-
-def test_settling_twice_is_settling_once() -> None:
-    """The second word changes nothing."""
-    gate = Gate(1000, kind=WindowKind.TOKENS)
-    (charge,) = gate.take(amount=400.0)
-    gate.window.settle(0.0, charge, 100.0)
-    gate.window.settle(0.0, charge, 900.0)
-    assert gate.window.remaining(0.0) == 900
 
 
 def test_a_reservation_older_than_the_window_settles_without_a_trace() -> None:

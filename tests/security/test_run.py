@@ -122,7 +122,7 @@ async def test_it_may_take_the_name_of_an_ended_run(tmp_path: Path) -> None:
         parents = {each.name: each.parent for each in running.snapshot().agents}
         assert (first.code, second.code) == (0, 3), (first, second)
         assert used == {"one": 0, "two": 0, "helper": tokens + int(second.out)}
-        assert (parents["helper"], proxy.engine.agent("one").tree.ever.tokens) == ("two", tokens)  # type: ignore[union-attr]
+        assert (parents["helper"], proxy.engine.agents.get("one").tree.ever.tokens) == ("two", tokens)  # type: ignore[union-attr]
         third = await place.ran("--name", "three", "--", "hivemind", "run", "--name", "two", "--", "true")
         assert third.code == 1, third
         assert "the run of three may not start two" in third.err

@@ -288,7 +288,7 @@ async def test_closing_a_response_closes_its_connection(native: Opener) -> None:
         await server.until(lambda: not server.open)
 
 
-async def test_a_thousand_cancelled_requests_leave_nothing_open(native: Opener) -> None:
+async def test_hundreds_of_cancelled_requests_leave_nothing_open(native: Opener) -> None:
     """Wherever a caller gives up (connecting, waiting, reading), its connection goes with it."""
 
     async def give_up_at(step: int) -> None:
@@ -302,7 +302,7 @@ async def test_a_thousand_cancelled_requests_leave_nothing_open(native: Opener) 
     async with serving(answering(CHUNKED)) as server:
         upstream = native(server.url)
         before = len(os.listdir("/dev/fd"))
-        for batch in range(10):
+        for batch in range(4):
             await asyncio.gather(*[give_up_at(batch * 3 + step % 20) for step in range(100)])
         await upstream.aclose()
         async with asyncio.timeout(10):  # The server takes a while to see them all go.

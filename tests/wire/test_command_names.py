@@ -91,4 +91,4 @@ async def test_a_proxy_looks() -> None:
     async with between([ANSWER]) as (proxy, _):
         with pytest.raises(Rejected, match="looks like a key"):
             proxy.proxy.apply(SetBudget(KEY, 5))
-        assert proxy.proxy.engine.agent(KEY) is None
+        assert proxy.proxy.engine.agents.get(KEY) is None

@@ -162,22 +162,6 @@ async def test_priority_of_a_request(word: str, priority: int) -> None:
         gate.set()
 
 
-async def test_urgent_requests_go_first() -> None:
-    """With one slot, the waiting requests go in the order of their priority."""
-    gate = asyncio.Event()
-    settings = {"agents": {"highest_priority": "critical"}}
-    async with between([gate, ANSWER], [ANSWER], max_concurrency=1, **settings) as (proxy, upstream):
-        tasks = [asyncio.create_task(ask(proxy, "/agent/first/v1/messages"))]
-        await upstream.until(lambda: len(upstream.requests) == 1)
-        for depth, word in enumerate(("low", "normal", "critical", "high"), 1):
-            tasks.append(asyncio.create_task(ask(proxy, f"/agent/a{MESSAGES}?{word}", {"x-hivemind-priority": word})))
-            await proxy.until(lambda world, depth=depth: world.queued == depth)  # type: ignore[misc]
-        gate.set()
-        await asyncio.gather(*tasks)
-        order = [Seen.of(raw_request).target.partition(b"?")[2] for raw_request in upstream.requests]
-        assert order == [b"", b"critical", b"high", b"normal", b"low"]
-
-
 @pytest.mark.parametrize(
     ("path", "headers", "text"),
     [

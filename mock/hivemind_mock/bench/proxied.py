@@ -82,11 +82,11 @@ def _recorded(proxy: Proxy, path: Path | None, wall: Callable[[], float]) -> Ite
         config=proxy.settings.scheduler_config(),
     )
     events: list[Event] = [began]
-    engine.record = events.extend
+    engine.hooks.record = events.extend
     try:
         yield
     finally:
-        engine.record = None
+        engine.hooks.record = None
         events.append(JournalEnded(engine.now()))
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with output_file(path, str(path)) as file:
