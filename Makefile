@@ -56,13 +56,13 @@ test-clients: $(VENV)/.ready ## try real clients (Claude Code, Codex, Gemini CLI
 	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 2 --dist worksteal -m clients tests/clients --clients-json clients.json
 
 clients-table: $(VENV)/.ready ## after make test-clients: write what was tried into the manual
-	@$(BIN)/python tests/clients/table.py clients.json docs
+	@$(BIN)/python tests/clients/table.py clients.json docs/figures
 
 CLIENTS =
 AIDER = aider
 refusals: $(VENV)/.ready ## what agents and SDKs do when refused, into the manual; CLIENTS=FOLDER with node_modules (AIDER=program)
 	@PYTHONPATH=mock $(BIN)/python -m benchmarks.refusals --node $(CLIENTS) --aider $(AIDER) --json refusals.json
-	@PYTHONPATH=mock $(BIN)/python -m benchmarks.refusals.figures refusals.json docs
+	@PYTHONPATH=mock $(BIN)/python -m benchmarks.refusals.figures refusals.json docs/figures
 
 fuzz: $(VENV)/.ready ## mutated inputs, and property tests with many examples, for an hour or make fuzz MINUTES=5
 	@PYTHONPATH=tests:mock $(BIN)/python -m fuzz $(if $(INPUT),--input $(INPUT),--minutes $(MINUTES))
@@ -84,12 +84,12 @@ foresight: $(VENV)/.ready ## foretell changed settings in SEEDS=0:100 worlds, st
 	@$(FORESIGHT) --seeds $(SEEDS) --json foresight.json
 	@$(FORESIGHT) --strange --seeds $(STRANGE_SEEDS) --json foresight-strange.json
 	@$(FORESIGHT) --sockets --seeds 0:10 --json foresight-sockets.json
-	@$(FORESIGHT).figures docs foresight.json foresight-strange.json foresight-sockets.json
-	@$(FORESIGHT).tuned --seeds $(TUNED_SEEDS) --json foresight-tuned.json --docs docs
+	@$(FORESIGHT).figures docs/figures foresight.json foresight-strange.json foresight-sockets.json
+	@$(FORESIGHT).tuned --seeds $(TUNED_SEEDS) --json foresight-tuned.json --docs docs/figures
 
 performance: $(VENV)/.ready ## measure the data plane beside other gateways; writes the manual's plot and tables
 	@PYTHONPATH=mock $(BIN)/python -m benchmarks.perf --data-plane --json perf.json
-	@PYTHONPATH=mock $(BIN)/python -m benchmarks.plot perf.json docs
+	@PYTHONPATH=mock $(BIN)/python -m benchmarks.plot perf.json docs/figures
 
 ONLY =
 mutants: $(VENV)/.ready ## make each kept fault and see that the quick tests catch it; minutes; ONLY=retry for some
@@ -101,18 +101,18 @@ crash: $(VENV)/.ready ## kill proxies, control rooms and runners KILLS=50 times,
 	@PYTHONPATH=mock:tests $(BIN)/python -m benchmarks.crash --kills $(KILLS) $(SEED:%=--seed %) --json crash.json
 
 crash-figures: $(VENV)/.ready ## after make crash: write what it found into the manual
-	@PYTHONPATH=mock $(BIN)/python -m benchmarks.crash.figures crash.json docs
+	@PYTHONPATH=mock $(BIN)/python -m benchmarks.crash.figures crash.json docs/figures
 
 fleet: MINUTES = 10
 fleet: $(VENV)/.ready ## proxies that share a key through Redis, beside some that don't, and their faults (MINUTES= ONLY=)
 	@PYTHONPATH=mock $(BIN)/python -m benchmarks.fleet --minutes $(MINUTES) $(if $(ONLY),--only "$(ONLY)") --json fleet.json
 
 fleet-figures: $(VENV)/.ready ## after make fleet: write what it found into the manual
-	@PYTHONPATH=mock $(BIN)/python -m benchmarks.fleet.figures fleet.json docs
+	@PYTHONPATH=mock $(BIN)/python -m benchmarks.fleet.figures fleet.json docs/figures
 
 fleet-simulation: $(VENV)/.ready ## simulate fleets of up to 100 proxies; writes the manual's tables
 	@PYTHONPATH=mock:tests $(BIN)/python -m benchmarks.fleet.simulated --json fleet-simulation.json
-	@PYTHONPATH=mock $(BIN)/python -m benchmarks.fleet.simulated_figures fleet-simulation.json docs
+	@PYTHONPATH=mock $(BIN)/python -m benchmarks.fleet.simulated_figures fleet-simulation.json docs/figures
 
 RATE =
 REQUESTS =

@@ -23,17 +23,7 @@ copyright = "the HiveMind authors"
 extensions = ["myst_parser"]
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3
-exclude_patterns = [
-    "_build",
-    "performance-figures.md",
-    "clients-tried.md",
-    "crashes-figures.md",
-    "fleet-measured-figures.md",
-    "fleet-simulation-figures.md",
-    "foresight-figures.md",
-    "foresight-tuned-figures.md",
-    "refusals-figures.md",
-]
+exclude_patterns = ["_build", "figures"]  # programs write the figures, pages include them
 nitpicky = True
 html_theme = "furo"
 html_title = f"HiveMind {__version__}"

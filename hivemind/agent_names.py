@@ -5,6 +5,9 @@ after case folding (:func:`fold`), so `Alice` and `alice` are one. A name in whi
 mixed is refused unless it is "highly restrictive" by UTS 39, section 5.2, as Japanese with Latin letters is; one that
 looks like another agent's name by UTS 39, section 4, is refused by :class:`KnownNames`. Names of ASCII alone need
 neither check: they are compared folded only, so that `agent-1` and `agent-l` may both exist.
+
+Names are resolved where they arrive, from a request, a command, a runner or a tool: each is replaced by the spelling
+under which its agent was seen first. Behind that a name is a plain string.
 """
 
 from __future__ import annotations

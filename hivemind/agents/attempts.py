@@ -1,7 +1,9 @@
 """Attempts at a command that outlive the runner that started them.
 
 Each has a folder, which its shim (:mod:`.shim`) takes before it starts the command, and in which the shim notes how the
-command ended. So a restarted runner knows the result of an attempt, or continues to wait for it.
+command ended. So a restarted runner knows the result of an attempt, or continues to wait for it. The proxy commits a
+claim before it answers, under an id that is used once and names the folder; so of each claimed task a later runner
+knows whether it never began, runs, has ended or was lost.
 """
 
 from __future__ import annotations

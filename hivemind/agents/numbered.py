@@ -1,4 +1,8 @@
-"""Several agents of one command: a plan whose tasks are the agents, their output with names, and one exit code."""
+"""Several agents of one command: a plan whose tasks are the agents, their output with names, and one exit code.
+
+The plan is made in memory, and its tasks leave the graph when the runner ends. So their attempts, logs, restarts and
+their adoption after a killed runner are those of a batch.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""What a run that is resumed gives its client, so that it continues the session of the earlier run."""
+"""What a run that is resumed gives its client, so that it continues the session of the earlier run.
+
+No conversation can be put back into a client from outside, but clients keep sessions of their own and name them in
+their requests, so a checkpoint has the newest session's id. The client's facts say how its arguments change; the shim
+changes them, because only it sees the call behind a shell or a script. The first call that the session may belong to
+takes it, by removing a file; if the run had several sessions, its prompt has to be one of that session's.
+"""
 
 from __future__ import annotations
 

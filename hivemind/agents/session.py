@@ -1,4 +1,8 @@
-"""A proxy for a runner to work with: the one that runs already, or one that is started for it."""
+"""A proxy for a runner to work with: the one that runs already, or one that is started for it.
+
+No runner serves a proxy itself: killed or stopped, it would take every other agent with it. The detached one that it
+starts (:mod:`hivemind.host.detached`) keeps nothing of its starter: no terminal, folder or variable with a credential.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Running tasks that no batch's runner sees to, as they come.
 
 Several runners may work at once, since the proxy gives each task to one. Each holds a lock for as long as it lives, and
-what a killed one has left is taken over by whoever gets its lock.
+what a killed one has left is taken over by whoever gets its lock. A task of a plan is left to the plan's runner, which
+alone knows its environment. That a runner is there is known by its asking, so a task can say that nobody will run it.
 
 ::
 

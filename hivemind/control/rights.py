@@ -1,6 +1,8 @@
 """What a run may do through the control API and the tools: lower, pause and stop itself and what it started, never
 raise itself or undo what somebody else decided. The operator may do all.
 
+Who decided what is kept in memory; after a restart every decision counts as the operator's.
+
 Pure: it is told what is known of agents and tasks, and returns the command to carry out, or raises :class:`Denied`.
 """
 

@@ -2,8 +2,9 @@
 
 A member tells what its ledger has used in all, not what was used since: a report that comes twice counts once, and a
 lost state is rebuilt from the next reports. What a member may use beyond that (its *chunk*) is set aside for it, so the
-sum of all exceeds the budget only by what requests in flight turn out larger than estimated. `budgets.lua`, which the
-store runs, decides it.
+sum of all exceeds the budget only by what requests in flight turn out larger than estimated. Among N members it is at
+most a 2N-th of what is left, unless a larger request waits. There is no share to go on with while the store is away:
+it would be spent twice where only one proxy is cut off. `budgets.lua`, which the store runs, decides it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The task that keeps every lane of a proxy in step with the fleet.
 
 It alone talks to the store about leases, so no request ever waits for the store: requests are granted from what was
-leased. Whatever happens to the store ends as a state of the lanes (:class:`.LeaseState`), a line in the log when that
-changes, and another attempt.
+leased. To ask it for each request would cost a round trip each, and everything while the store is away. Whatever
+happens to the store ends as a state of the lanes (:class:`.LeaseState`), a line in the log when that changes, and
+another attempt.
 """
 
 from __future__ import annotations

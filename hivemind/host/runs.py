@@ -1,4 +1,8 @@
-"""The runs that are live: their tokens, and the processes that are theirs."""
+"""The runs that are live: their tokens, and the processes that are theirs.
+
+A token is an HMAC of agent and runner, so nothing is stored and a restarted proxy takes it. Where a request's process
+can't be found it is refused while a run is live, or a sender could end before it is looked at.
+"""
 
 from __future__ import annotations
 

@@ -18,7 +18,8 @@ Headers = Sequence[tuple[bytes, bytes]]
 """Names in lower case."""
 
 Steps = Generator[None, None, None]
-"""Work in steps of a few milliseconds at most, so that an event loop can run other work between them."""
+"""Work in steps of a few milliseconds at most, so that an event loop can run other work between them. A thread would
+not help: parsing holds the interpreter."""
 
 
 class StreamForm(Enum):

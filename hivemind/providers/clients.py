@@ -2,6 +2,10 @@
 
 How long clients wait, and what makes them try again after a refusal, was measured with the real programs
 (`make refusals`); where a client states its own deadline (`x-stainless-timeout`), that counts.
+
+A temporary refusal of ours takes the form after which its client asks again. So do error events and, once our own
+attempts are used up, an upstream's temporary failure: its status, `Retry-After` and for Claude Code its type may
+change, its words don't. A client that ends at an error event is begun no stream before its patience needs it.
 """
 
 from __future__ import annotations

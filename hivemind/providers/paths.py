@@ -1,6 +1,8 @@
 """What a path says: which dialect it has, and whether its requests are free.
 
-A base path may be in front of it.
+A base path may be in front of it. The dialect follows from the most generous reading of a path (decoded, any case,
+without parameters), so that no costly request escapes its ticket; whether it is free follows from the strictest, the
+bytes on the wire. All that isn't known to be free is scheduled.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Paths without a dialect: other servers' APIs, and those of known providers with other formats (images, sound,
-assistants). Their content is unknown, so it is forwarded unchanged and at once, and the cost is estimated from
-the size.
+assistants). Their content is unknown, so it is forwarded unchanged and at once, the cost is estimated from the size,
+and an attempt that reached the upstream isn't retried.
 """
 
 from __future__ import annotations

@@ -91,7 +91,11 @@ class Head:
 
 
 class HeadCache:
-    """The heads of the newest requests: a client sends the same one again and again, but for the body's length."""
+    """The heads of the newest requests, with what follows: route, client, credentials, lane, the head for upstream.
+
+    A client sends the same one again and again, but for the body's length. One that differs in each request, as by a
+    trace id, is read as usual.
+    """
 
     def __init__(self) -> None:
         self._heads: dict[tuple[object, ...], Head] = {}

@@ -5,7 +5,8 @@ silently (uvloop) or waits unanswered (asyncio), and so do requests to upstreams
 files that the process may open, and no file whose number shows that nearly all are in use, for whatever.
 
 Where all are taken, connections without a request make room for new ones, as nginx has it for idle ones: so clients
-that only connect don't keep the others out.
+that only connect don't keep the others out. Of too many without a complete request the one that waits longest makes
+room: to refuse the newest would let slow clients lock out honest ones, which finish soon.
 """
 
 from __future__ import annotations

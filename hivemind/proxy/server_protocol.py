@@ -73,7 +73,8 @@ for the client to take what it was sent."""
 LINGER_BYTES = 1 << 20
 """No more than about this is read and discarded meanwhile."""
 AWAITED_BODY = 256 << 10
-"""A request with a shorter body is served once that has come; a longer one is read by the application."""
+"""A request with a shorter body is served once that has come, because many clients send head and body apart; a longer
+one is read by the application."""
 _OVERHEAD_PER_BYTE = 16
 """Bytes of chunk framing that each byte of a body may come with; as in Go's net/http, more adds to an excess, which is
 bounded like a head."""

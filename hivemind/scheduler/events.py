@@ -1,7 +1,8 @@
 """Everything that happens, as one typed event each.
 
 The screen, the metrics, the journal and all that is derived from it are folds over this one stream, so all that they
-show must be here. `at` is seconds from the proxy's monotonic clock. No event carries a credential or request content.
+show must be here. They are msgspec structs, because four are made and written down for every request. `at` is seconds
+from the proxy's monotonic clock. No event carries a credential or request content.
 """
 
 from __future__ import annotations

@@ -6,7 +6,10 @@ moment it takes a :class:`Lease` for each lane, which replaces the lane's own li
 
 A rate window is leased as *credits*, an amount that may be taken once, because a rate that moves between proxies is
 spent twice within one window. Slots are leased as a number, which may be below the requests in flight: then nothing is
-granted until enough of them have ended.
+granted until enough of them have ended. What happens at one member (a cut, a pause, an opened circuit, an operator's
+decision) holds there at once and is reported once; growth of the level is only reported.
+
+The scheduler itself grants nothing past the end of a lease, because timers of a suspended process come too late.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class TicketState(Enum):
 
 FINAL_STATUS = 400
 """Of a refusal where trying again can't help. Every client that was measured asks once and shows the message; after a
-403 Codex asks six times and aider nine (docs/refusals.md)."""
+403 Codex asks six times and aider nine (docs/results-failures.md)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from hivemind.errors import UsageError
 
 DRAFT_SUFFIX = ".draft"
 DRAFT_OLD_S = 3600.0
-"""What is left of a write that was cut short is removed after so long."""
+"""What is left of a write that was interrupted is removed after so long."""
 
 
 @contextmanager

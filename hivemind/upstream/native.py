@@ -1,4 +1,8 @@
-"""The client on the hot path: asyncio and httptools, uvicorn's own parser."""
+"""The client on the hot path: asyncio and httptools, uvicorn's own parser.
+
+This side and the clients' (:mod:`hivemind.proxy.server_protocol`) are our own code because every request passes them.
+What isn't hot uses libraries: control API and tools are Starlette applications behind the same protocol.
+"""
 
 from __future__ import annotations
 

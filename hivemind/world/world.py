@@ -1,8 +1,9 @@
 """The world: the fold from events, live, attached or played back, and views of it at any moment.
 
 Of requests whose beginning is missing, totals and agents still count retries, ends and usage; the requests themselves
-aren't shown (:mod:`.lifecycle`). The past that is held is bounded: agents last seen long ago, requests that ended long
-ago, old lines and old points of the curve are dropped.
+aren't shown (:mod:`.lifecycle`). Work for people is done on demand: events change small records, those that come with
+every request are applied together, and views and texts are made when they are asked for. The past that is held is
+bounded: agents last seen long ago, requests that ended long ago, old lines and old points of the curve are dropped.
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ def main() -> int:
     """Read the measurements, and write the plot and the tables."""
     parser = argparse.ArgumentParser(prog="benchmarks.plot", description=__doc__)
     parser.add_argument("measured", type=Path, help="what benchmarks.perf --json wrote")
-    parser.add_argument("folder", type=Path, help="for example docs")
+    parser.add_argument("folder", type=Path, help="for example docs/figures")
     namespace = parser.parse_args()
     found = msgspec.json.decode(namespace.measured.read_bytes())
     rows = rows_of(found["rounds"])

@@ -53,4 +53,4 @@ async def test_other_moments(when: When, bodies: list[bytes], expected: list[tup
 
 def test_the_manual_has_the_forms() -> None:
     """The manual's table of what each client is told is the one that the proxy goes by."""
-    assert (Path(__file__).parents[2] / "docs" / "refusals-forms.md").read_text("utf-8") == forms_text()
+    assert (Path(__file__).parents[2] / "docs/figures/refusals-forms.md").read_text("utf-8") == forms_text()

@@ -1,4 +1,4 @@
-"""The table of real clients. `python tests/clients/table.py clients.json docs` writes the manual's."""
+"""The table of real clients. `python tests/clients/table.py clients.json docs/figures` writes the manual's."""
 
 from __future__ import annotations
 

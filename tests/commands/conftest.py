@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from hivemind.lab.foresight.beside import Beside
 
 from hivemind.cli.lab import tune, what_if
 from hivemind.journal.figures import Figures
@@ -17,6 +16,7 @@ from hivemind.lab.foresight.draws import Job, one_by_one, remembering
 from hivemind.lab.foresight.foretell import foretell
 from hivemind.lab.foresight.heldout import HeldOut, held_out
 from hivemind.lab.foresight.prediction import Prediction
+from hivemind.lab.processes import Beside
 from hivemind.lab.simulate import recording as recordings
 from hivemind.lab.simulate.overrides import Change
 from hivemind.lab.simulate.recording import Recording

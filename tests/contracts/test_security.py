@@ -1,4 +1,4 @@
-"""SECURITY.md says nothing that no test shows."""
+"""docs/security.md says nothing that no test shows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from security.canaries import places
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "SECURITY.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "security.md").read_text("utf-8")
 WHO = (
     *("an agent", "a run's process", "the operator", "an MCP client", "another user", "a web page"),
     *("another machine", "an upstream", "a member of the fleet", "another's folder"),

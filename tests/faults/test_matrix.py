@@ -10,7 +10,7 @@ from faults.cells import Cell, Outcome, cells, expected, run
 from faults.table import page
 from faults.upstream import Ending
 
-PAGE = Path(__file__).parents[2] / "docs" / "fault-matrix.md"
+PAGE = Path(__file__).parents[2] / "docs/figures/fault-matrix.md"
 
 
 async def test_some_cells() -> None:
@@ -28,7 +28,7 @@ async def test_every_cell(request: pytest.FixtureRequest) -> None:
     text = page(found)
     if request.config.getoption("--update-golden"):
         PAGE.write_text(text, encoding="utf-8")
-    assert text == PAGE.read_text(encoding="utf-8"), "write docs/fault-matrix.md anew with --update-golden"
+    assert text == PAGE.read_text(encoding="utf-8"), "write docs/figures/fault-matrix.md anew with --update-golden"
 
 
 def check(found: Mapping[Cell, Outcome]) -> None:

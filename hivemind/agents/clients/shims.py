@@ -1,6 +1,8 @@
 """The folder of shims at the front of a run's PATH: a script for each known client that is installed.
 
-A client that isn't there gets none, so that `command -v codex` in a run tells the truth.
+Variables don't reach every client: Codex reads none, and settings files of others override them. What shims don't reach
+either is noticed at the run's end, by a count of its requests (:meth:`hivemind.world.world.World.traffic`). A client
+that isn't there gets none, so that `command -v codex` in a run tells the truth.
 """
 
 from __future__ import annotations

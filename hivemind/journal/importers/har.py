@@ -31,7 +31,7 @@ class _Har(msgspec.Struct):
 
 
 def entries(path: Path) -> Iterator[Entry | UnreadableEntry]:
-    """Every entry, or what is wrong with it; at the end what is wrong with the file, where that was cut off.
+    """Every entry, or what is wrong with it; at the end what is wrong with the file, where that is truncated.
 
     Raises: UsageError: it can't be read, or isn't a HAR file.
     """

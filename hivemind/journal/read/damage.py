@@ -24,7 +24,7 @@ class Damage:
     first_bad: str = ""
     """Where the first of them was, and what was wrong with it."""
     torn: bool = False
-    """The last line isn't whole: the writer was cut off."""
+    """The last line isn't whole: the journal is truncated."""
     newer: int = 0
     """Lines of a newer version that aren't understood."""
     newer_version: int = 0

@@ -187,7 +187,7 @@ class Merge:
         )
 
     def _carried(self, source: _Source, event: Carried) -> ev.Event:
-        """What one proxy's state lists is all that is open there; what is open at the others goes on."""
+        """Add what is open at the others to one proxy's state, because folds take that for all that is open."""
         others = [
             _standing(request)
             for ticket, request in self._open.by_ticket.items()

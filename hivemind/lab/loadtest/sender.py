@@ -1,6 +1,7 @@
 """Runs a load test: sends requests at their recorded times, or each agent's next one when its last one is answered.
 
-Before that it probes the target and checks that costs are confirmed. A signal stops it.
+Before that it probes the target and checks that costs are confirmed. A signal stops it. Nothing is retried, and
+recorded times are kept rather than waiting for answers, since waiting would hide an overload; lateness is measured.
 """
 
 from __future__ import annotations

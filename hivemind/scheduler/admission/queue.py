@@ -9,9 +9,10 @@ A slot is kept for :data:`AWAITED_S` for an agent whose answer has just come, if
 
 Nothing starves. A class that waits without a grant competes one class higher for every `ageing_s`, and comes first
 after `max_passes` grants in a row that passed it by. (The *class* ages, since a ticket that waits because its agent
-used much shouldn't gain by it.) Within a class an agent that waited `OVERDUE_S` without a grant is next. An agent's own
-ticket that is overdue (:attr:`.ticket.Ticket.overdue_at`) is passed by none of its others; and if it is the agent's
-turn, but a rate window holds the ticket, by none of its class that would use up that window.
+used much shouldn't gain by it.) Within a class an agent that waited `OVERDUE_S` without a grant is next, so that many
+short-lived agents can't starve one that used much. An agent's own ticket that is overdue
+(:attr:`.ticket.Ticket.overdue_at`) is passed by none of its others; and if it is the agent's turn, but a rate window
+holds the ticket, by none of its class that would use up that window.
 """
 
 from __future__ import annotations

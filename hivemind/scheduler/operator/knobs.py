@@ -1,6 +1,7 @@
 """What can be tuned while everything runs: each knob's range and scope.
 
-A knob has the name of the setting that gives its value at the start, so a value found by hand can be written down.
+A knob has the name of the setting that gives its value at the start, so a value found by hand can be written down. It
+applies to all lanes of an upstream and to later ones, because a renewed credential opens a new lane.
 """
 
 from __future__ import annotations

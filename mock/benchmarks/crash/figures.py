@@ -52,7 +52,7 @@ def main() -> int:
     """Read the results, and write the table."""
     parser = argparse.ArgumentParser(prog="benchmarks.crash.figures", description=__doc__)
     parser.add_argument("found", type=Path, nargs="+", help="what benchmarks.crash --json wrote")
-    parser.add_argument("folder", type=Path, help="for example docs")
+    parser.add_argument("folder", type=Path, help="for example docs/figures")
     namespace = parser.parse_args()
     found = [msgspec.json.decode(path.read_bytes()) for path in namespace.found]
     (namespace.folder / "crashes-figures.md").write_text(text_of(found), "utf-8")

@@ -157,7 +157,7 @@ def main() -> int:
     """Read the results, and write the tables."""
     parser = argparse.ArgumentParser(prog="benchmarks.fleet.figures", description=__doc__)
     parser.add_argument("found", type=Path, help="what benchmarks.fleet --json wrote")
-    parser.add_argument("folder", type=Path, help="for example docs")
+    parser.add_argument("folder", type=Path, help="for example docs/figures")
     namespace = parser.parse_args()
     found = msgspec.json.decode(namespace.found.read_bytes())
     (namespace.folder / "fleet-measured-figures.md").write_text(text_of(found), "utf-8")

@@ -56,7 +56,7 @@ def main(args: Sequence[str] | None = None) -> int:
     """Read what was found, and write the tables."""
     parser = argparse.ArgumentParser(prog="benchmarks.fleet.simulated_figures", description=__doc__)
     parser.add_argument("found", type=Path, help="what benchmarks.fleet.simulated --json wrote")
-    parser.add_argument("folder", type=Path, help="for example docs")
+    parser.add_argument("folder", type=Path, help="for example docs/figures")
     namespace = parser.parse_args(args)
     found = msgspec.json.decode(namespace.found.read_bytes(), type=Found)
     (namespace.folder / "fleet-simulation-figures.md").write_text(text_of(found), "utf-8")

@@ -51,7 +51,7 @@ def _table(found: Found) -> str:
 def main() -> int:
     """Read what was measured, and write the tables."""
     parser = argparse.ArgumentParser(prog="benchmarks.foresight.figures", description=__doc__)
-    parser.add_argument("folder", type=Path, help="for example docs")
+    parser.add_argument("folder", type=Path, help="for example docs/figures")
     parser.add_argument("found", type=Path, nargs="+", help="what benchmarks.foresight --json wrote")
     namespace = parser.parse_args()
     found = [msgspec.json.decode(each.read_bytes(), type=Found) for each in namespace.found]

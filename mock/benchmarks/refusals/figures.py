@@ -103,7 +103,7 @@ def main() -> int:
     """Read what was measured, and write the tables."""
     parser = argparse.ArgumentParser(prog="benchmarks.refusals.figures", description=__doc__)
     parser.add_argument("found", type=Path, help="what benchmarks.refusals --json wrote")
-    parser.add_argument("folder", type=Path, help="for example docs")
+    parser.add_argument("folder", type=Path, help="for example docs/figures")
     namespace = parser.parse_args()
     found = msgspec.json.decode(namespace.found.read_bytes(), type=list[Found])
     texts = {"figures": final_text(found), "passing": passing_text(found), "forms": forms_text()}

@@ -1,7 +1,7 @@
 """`python -m benchmarks.soak`: put a proxy under full load with random faults, disconnects and steering, and check that
 no request is lost, answered twice or mixed up, that no invariant breaks, and that nothing grows.
 
-Its figures for the manual: `python -m benchmarks.soak.report FILE docs/soak.md`.
+Its figures for the manual: `python -m benchmarks.soak.report FILE docs/results-proxy.md`.
 """
 
 from __future__ import annotations

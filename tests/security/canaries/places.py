@@ -1,4 +1,4 @@
-"""Where a key may be found besides the upstream that it was sent to; SECURITY.md has the same table."""
+"""Where a key may be found besides the upstream that it was sent to; docs/security.md has the same table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys in every place where one can be put are found nowhere but where SECURITY.md says, and at the right upstream."""
+"""Keys in every place where one can be put are nowhere but where docs/security.md says, and at the right upstream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The queue of commands to the source: sent one after the other, each with the commands that undo it."""
+"""The queue of commands to the source: sent one after the other, each with the commands that undo it.
+
+These are made beforehand, from the world before the command. Requests that were cut or refused aren't restored.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""All lanes at once: a row each, of which one is in focus; the panels of one lane show that one."""
+"""All lanes at once: a row each, of which one is in focus.
+
+Header, vitals and this list are about the whole proxy; slots, curve, windows and circuit about the lane in focus.
+"""
 
 from __future__ import annotations
 

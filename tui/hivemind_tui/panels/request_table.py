@@ -38,7 +38,7 @@ _RIGHT_NAMED = {"took": 50, "tries": 96, "in": 96, "out": 60, "cost": 90, "statu
 def _status(request: RequestView, _pen: Pen) -> Span:
     if request.status is None:
         return NOTHING, "rule"
-    # An answer that was cut short began with a 200.
+    # A truncated answer began with a 200.
     return str(request.status), "ok" if request.status < 400 and request.state != "failed" else "bad"
 
 

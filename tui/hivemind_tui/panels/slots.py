@@ -1,4 +1,4 @@
-"""Slots and queue: the requests in flight, the concurrency limit, and the queued requests with what holds them."""
+"""Slots and queue: the requests in flight, the concurrency level, and the queued requests with what holds them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Sources: where the screen gets the world from and sends commands to. All look the same to it."""
+"""Sources: where the screen gets the world from and sends commands to. All look the same to it.
+
+What a frame needs is read without waiting; commands and details are coroutines. Requests are transferred by revision:
+a reader names the one that it knows and gets what changed since, so a frame costs what happened, not what is kept.
+"""
 
 from __future__ import annotations
 
