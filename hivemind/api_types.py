@@ -377,7 +377,7 @@ class FleetAgents:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ErrorBody:
     """The body of every response but a 200."""
 
     error: str

@@ -19,7 +19,7 @@ _VERY_CLOSE = 0.85
 
 
 class Parser(argparse.ArgumentParser):
-    """`-` and `_` are the same in a flag's name, names can't be cut short, and errors are a :class:`UsageError`."""
+    """`-` and `_` are the same in a flag's name, names can't be abbreviated, and errors are a :class:`UsageError`."""
 
     rest: str | None = None
     """Where in the namespace what follows `--` goes, as a list; argparse itself would take it for what is missing."""

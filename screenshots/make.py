@@ -35,7 +35,7 @@ from hivemind.scheduler.events import Event, Sampled
 from hivemind.settings import Settings
 from hivemind.text.humanise import short_count, short_duration
 from hivemind_mock.agents.demo import SEED, at_tasks, bad_day, run_demo_agents, run_demo_provider
-from hivemind_mock.bench.runs import Run, execute_run
+from hivemind_mock.bench.runs import BenchRun, execute_run
 from hivemind_mock.provider.config import SCENARIOS
 from hivemind_tui.app import ControlRoom
 from hivemind_tui.keys.keymap import BY_ID, here
@@ -162,7 +162,7 @@ def agree(app: ControlRoom, name: str, text: str) -> None:
     assert (state.active, state.waiting + state.retrying) == (len(slots), len(queue)), (
         f"{name}: lane and tickets differ"
     )
-    assert sum(agent.flying for agent in snapshot.agents) == len(snapshot.slots), f"{name}: agents and slots differ"
+    assert sum(agent.in_flight for agent in snapshot.agents) == len(snapshot.slots), f"{name}: agents and slots differ"
     totals = snapshot.totals
     assert totals.finished + totals.failed + totals.refused + totals.abandoned <= totals.requests, name
     if "answered" in text.split("\n")[1]:
@@ -250,7 +250,9 @@ def write_journal(path: Path, events: Iterable[Event]) -> None:
 def evening(folder: Path) -> Path:
     """A journal of a whole run, which takes no time: eleven agents before a provider that is slow and has faults."""
     slow = replace(SCENARIOS["replay-11"], turns=14, rpm=600, tpm=2_000_000, base_s=2.0, jitter_s=0.8)
-    run = Run(replace(slow, bad_gateway=0.05, reset=0.03, spike=0.05, concurrency=8), "hivemind", 1, journals=folder)
+    run = BenchRun(
+        replace(slow, bad_gateway=0.05, reset=0.03, spike=0.05, concurrency=8), "hivemind", 1, journals=folder
+    )
     execute_run(run)
     assert run.journal is not None
     return run.journal

@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from hivemind import __version__
-from hivemind.api_types import PREFIX, Failure, SnapshotPart
+from hivemind.api_types import PREFIX, ErrorBody, SnapshotPart
 from hivemind.cli.address import locate_proxy, only_proxy
 from hivemind.console import print_json, printable
 from hivemind.control.codec import UNREADABLE, decode_named, decode_snapshot, to_plain
@@ -162,7 +162,7 @@ class ProxyClient:
         if status == 200:
             return data
         try:
-            failure = msgspec.json.decode(data, type=Failure)
+            failure = msgspec.json.decode(data, type=ErrorBody)
         except UNREADABLE:
             raise ProxyError(
                 f"what answers at {self.place.url} isn't HiveMind's control API (status {status}); is the URL right?"

@@ -65,7 +65,8 @@ def control_app(proxy: ControlledProxy) -> Starlette:
         except ValueError:
             return failure(422, _NO_NONCE, bad_input=True)
         return JSONResponse(
-            {"run": run, "proof": proof.proof(token, nonce, run)}, headers={"cache-control": "no-store"}
+            {"run": run, "proof": proof.proof(token, nonce, run), "api": proof.API},
+            headers={"cache-control": "no-store"},
         )
 
     async def stats(_: Request) -> Response:

@@ -217,7 +217,7 @@ class ControlClient:
     def _refused(self, answer: httpx.Response, data: bytes) -> Exception:
         status, text = answer.status_code, ""
         with contextlib.suppress(*UNREADABLE):  # then the response isn't the proxy's
-            text = msgspec.json.decode(data, type=api.Failure).error
+            text = msgspec.json.decode(data, type=api.ErrorBody).error
         if not text and status >= 500:
             return ControlError(f"it fails (status {status}); its log may say why", sent=True)
         if not text:

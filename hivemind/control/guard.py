@@ -16,7 +16,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hivemind.api_types import OFF, PREFIX, Failure
+from hivemind.api_types import OFF, PREFIX, ErrorBody
 from hivemind.control import proof
 from hivemind.control.rights import Denied, Principal
 from hivemind.store.token_file import ControlKey
@@ -112,7 +112,7 @@ class ControlGuard:
 
 def failure(status: int, text: str, headers: Mapping[str, str] | None = None, *, bad_input: bool = False) -> Response:
     """Return an error response."""
-    return _json(msgspec.json.encode(Failure(text, bad_input)), headers or {}, status)
+    return _json(msgspec.json.encode(ErrorBody(text, bad_input)), headers or {}, status)
 
 
 def reply(data: bytes, headers: Headers) -> Response:

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from hivemind import __version__
+from hivemind.control.proof import API
 from hivemind.scheduler.events import BudgetState, LaneState
 from hivemind.scheduler.tasks import TASK_STATES
 from hivemind.scheduler.types import Usage
@@ -65,7 +66,8 @@ def _metrics(snapshot: Snapshot, tasks: Iterable[str], loop_tasks: int) -> Itera
 
 
 def _proxy(world: Snapshot) -> Iterator[Metric]:
-    yield _gauge("info", "Version of HiveMind.", ("version",), [((__version__,), 1)])
+    labels = ("version", "api")
+    yield _gauge("info", "Version of HiveMind, and of these names.", labels, [((__version__, str(API)), 1)])
     yield _gauge("uptime_seconds", "Since the proxy's start.", (), [((), world.uptime_s)])
     yield _gauge("mode", "1 for the proxy's mode.", ("mode",), [((m,), m == world.mode) for m in _MODES])
     yield _gauge("queue_length", "Requests in the queue.", (), [((), world.queued)])
@@ -112,7 +114,7 @@ def _totals(world: Snapshot) -> Iterator[Metric]:
         ("requests_refused", "Requests that HiveMind refused.", totals.refused),
         ("requests_abandoned", "Requests whose client left.", totals.abandoned),
         ("retries", "Failed attempts that were retried.", totals.retries),
-        ("requests_rescued", "Requests that succeeded after a failed attempt.", totals.rescued),
+        ("requests_retried_ok", "Requests that succeeded after a failed attempt.", totals.retried_ok),
         ("cost_dollars", "Cost of the usage, by public prices.", totals.dollars),
     ):
         yield _counter(name, help_text, (), [((), value)])
@@ -129,7 +131,7 @@ def _vitals(world: Snapshot) -> Iterator[Metric]:
     yield _histogram(
         "wait_seconds", "Before each attempt: since the request's arrival or its last failed attempt.", vitals.waits
     )
-    yield _histogram("first_token_seconds", "From an attempt's start to its first token.", vitals.ttfts)
+    yield _histogram("ttft_seconds", "From an attempt's start to its first token.", vitals.ttfts)
     for name, help_text, value in (
         ("requests_per_second", f"Requests that ended, {minute}.", vitals.requests_per_s),
         ("tokens_per_minute", f"Tokens used, {minute}.", vitals.tokens_per_min),
@@ -142,7 +144,7 @@ def _vitals(world: Snapshot) -> Iterator[Metric]:
         yield _gauge(name, help_text, (), [((), math.nan if value is None else value)])
     for name, help_text, p50_s, p95_s in (
         ("recent_wait_seconds", "Waits before an attempt", vitals.wait_p50_s, vitals.wait_p95_s),
-        ("recent_first_token_seconds", "Times to first token", vitals.ttft_p50_s, vitals.ttft_p95_s),
+        ("recent_ttft_seconds", "Times to first token", vitals.ttft_p50_s, vitals.ttft_p95_s),
     ):
         rows = [((q,), math.nan if value is None else value) for q, value in (("0.5", p50_s), ("0.95", p95_s))]
         yield _gauge(name, f"{help_text} {minute}, by quantile.", ("quantile",), rows)
@@ -188,7 +190,7 @@ _OF_AN_AGENT: tuple[tuple[str, str, Callable[[AgentView], float]], ...] = (
     ("agent_requests_finished", "Requests answered by an upstream.", lambda agent: agent.finished),
     ("agent_requests_failed", "Requests that ended in an error for the agent.", lambda agent: agent.failed),
     ("agent_retries", "Failed attempts that were retried.", lambda agent: agent.retries),
-    ("agent_requests_rescued", "Requests that succeeded after a failed attempt.", lambda agent: agent.rescued),
+    ("agent_requests_retried_ok", "Requests that succeeded after a failed attempt.", lambda agent: agent.retried_ok),
     ("agent_cost_dollars", "Cost of its usage, by public prices.", lambda agent: agent.dollars),
     ("agent_wait_seconds", "Waited in the queue and between attempts, all requests.", lambda agent: agent.waited_s),
     ("agent_served_seconds", "From arrival to last byte, over its finished requests.", lambda agent: agent.served_s),
@@ -215,7 +217,11 @@ _OF_A_LANE: tuple[tuple[str, str, Callable[[LaneState], float]], ...] = (
     ("lane_active", "Requests in flight.", lambda lane: lane.active),
     ("lane_waiting", "Requests in the queue.", lambda lane: lane.waiting),
     ("lane_retrying", "Requests between two attempts.", lambda lane: lane.retrying),
-    ("lane_parked_seconds", "How long the lane still is rate-limited (Retry-After).", lambda lane: lane.parked_for_s),
+    (
+        "lane_rate_limited_seconds",
+        "How long the lane still is rate-limited (Retry-After).",
+        lambda lane: lane.rate_limited_for_s,
+    ),
     (
         "lane_ttft_mean_seconds",
         "Mean time to first token over the last samples.",

@@ -13,7 +13,7 @@ import msgspec
 
 from hivemind import __version__
 from hivemind.agent_names import LONGEST
-from hivemind.api_types import PREFIX, CommandRequest, Failure, NoInput
+from hivemind.api_types import PREFIX, CommandRequest, ErrorBody, NoInput
 from hivemind.control.api import ENDPOINTS, TICKET, Endpoint
 from hivemind.control.parsing import COMMANDS, WHO_LENGTH
 from hivemind.scheduler import ledger, tasks
@@ -148,7 +148,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         "summary": endpoint.summary,
         "responses": {
             "200": _answer("Done." if endpoint.method == "POST" else "OK", _named(endpoint.gives)),
-            **{str(status): _answer(_FAILURES[status], _named(Failure)) for status in sorted(failures)},
+            **{str(status): _answer(_FAILURES[status], _named(ErrorBody)) for status in sorted(failures)},
         },
     }
     named = re.findall(r"{(\w+)}", endpoint.path)
@@ -194,7 +194,7 @@ def _schemas() -> dict[str, Any]:
     """Return the schema of every type by its name. Input takes no other fields."""
     numbered = _made(tuple(each.gives for each in ENDPOINTS if not each.named))
     taken = (*(each.takes for each in ENDPOINTS if each.method == "POST"), *COMMANDS.values())
-    by_name = _made((*taken, *(each.gives for each in ENDPOINTS if each.named), Failure))
+    by_name = _made((*taken, *(each.gives for each in ENDPOINTS if each.named), ErrorBody))
     for name in _reached(by_name, {made.__name__ for made in taken}):
         by_name[name]["additionalProperties"] = False
     by_name["Tune"]["anyOf"] = [

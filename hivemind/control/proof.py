@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from hivemind.control.discovery import Token
 
 PATH = "/_proof"
+API = 2
+"""Version of the control API, of the MCP tools' answers and of the metrics: it rises when a name in them changes."""
 RUN_PREFIX = "hmrun-"
 """How a run's token begins: `hmrun-NAME.TAG.MAC`, of which the last part is secret."""
 LARGEST = 4 << 10
@@ -66,6 +68,7 @@ class Challenge:
             noted = self._token.noted_run()
             right = proof(self._token.text, self._nonce, run)
             if hmac.compare_digest(shown.encode(errors="replace"), right.encode()) and noted in ("", run):
+                self._check_version(said.get("api"))
                 return
             raise Unproven(
                 f"what listens there doesn't know the token from {self._token.origin}, so it wasn't sent: it is another"
@@ -77,3 +80,12 @@ class Challenge:
             f"what listens there can't prove that it knows the token from {self._token.origin}, so it wasn't sent: it"
             " is no HiveMind, or one of an older version, which must be restarted"
         )
+
+    @staticmethod
+    def _check_version(theirs: object) -> None:
+        if theirs != API:
+            version = theirs if isinstance(theirs, int) else "1"
+            raise Unproven(
+                f"the proxy has version {version} of the control API, and this HiveMind version {API}: use the same"
+                " HiveMind on both sides, and restart the proxy"
+            )

@@ -61,7 +61,7 @@
 --   served_at: By class: when it last had a request in flight, or none waited.
 --   owed_at: as of when slot-seconds are counted
 
-local PROTOCOL, CREDITS_TTL_S, SLOTS_TTL_S, RING_S, SYNC_S, KICK_APART_S = 1, 3, 10, 61, 0.25, 0.05
+local PROTOCOL, CREDITS_TTL_S, SLOTS_TTL_S, RING_S, SYNC_S, KICK_APART_S = 2, 3, 10, 61, 0.25, 0.05
 local KEPT_MS = 3600000
 local CLASSES, SPARE, PERIOD_S = 4, 5, 60 -- classes count from 1 here
 local FRESH_S, AGEING_S, OVERDUE_S, MAX_SHARE = 1.25, 30, 60, 0.9
@@ -261,11 +261,11 @@ function take_report(state, report, now)
   end
   turn_minute(member, now)
   member.seq, member.heard_at, member.kicked = report.seq, now, false
-  member.flying = padded(report.flying, CLASSES)
+  member.in_flight = padded(report.in_flight, CLASSES)
   member.waiting = padded(report.waiting, CLASSES)
   member.agents = padded(report.agents, CLASSES)
   member.ceiling = report.ceiling
-  if member.flying[1] + member.waiting[1] > 0 then
+  if member.in_flight[1] + member.waiting[1] > 0 then
     state.critical_at = now
   end
   for name in pairs(report.windows) do
@@ -387,7 +387,7 @@ function take_level(state, report, now)
     local height = min(state.level or INF, top)
     if height == INF then
       height = 0
-      for _, name in ipairs(in_order) do height = height + sum(state.members[name].flying) end
+      for _, name in ipairs(in_order) do height = height + sum(state.members[name].in_flight) end
     end
     state.level = max(min(lowest, top), height * report.cut)
     state.cuts = state.cuts + 1
@@ -454,7 +454,7 @@ function take_circuit(state, report, now)
       end
     end
   end
-  if circuit.prober == report.member and idle and sum(report.flying or {}) == 0 then
+  if circuit.prober == report.member and idle and sum(report.in_flight or {}) == 0 then
     circuit.prober = nil
   end
   local ripe = circuit.open and circuit.reopens_at and now >= circuit.reopens_at
@@ -821,9 +821,9 @@ function share_slots(state, me, now, kick)
     return
   end
   local targets, urgent = slot_targets(state, floor(level), now)
-  local flying = sum(member.flying)
+  local in_flight = sum(member.in_flight)
   if now < state.learn_until then
-    member.slots = flying
+    member.slots = in_flight
     return
   end
   local others = 0
@@ -835,9 +835,9 @@ function share_slots(state, me, now, kick)
   local unmet = 0
   for each in pairs(urgent) do unmet = unmet + max(0, targets[each] - state.members[each].slots) end
   if unmet > 0 and not urgent[me] then
-    member.slots = min(member.slots, max(0, flying - unmet))
+    member.slots = min(member.slots, max(0, in_flight - unmet))
   end
-  free = free - max(flying, member.slots, member.slots_before)
+  free = free - max(in_flight, member.slots, member.slots_before)
   local short = false
   for _, each in ipairs(in_order) do
     local other = state.members[each]
@@ -847,7 +847,7 @@ function share_slots(state, me, now, kick)
     if free > 0 and waits and targets[each] > other.slots then
       kick[each] = true
     end
-    if unmet > 0 and not urgent[each] and other.slots > max(0, sum(other.flying) - unmet) then
+    if unmet > 0 and not urgent[each] and other.slots > max(0, sum(other.in_flight) - unmet) then
       kick[each] = true
     end
     short = short or (waiting and targets[each] > other.slots)
@@ -858,14 +858,14 @@ function share_slots(state, me, now, kick)
   for _, each in ipairs(in_order) do
     if state.members[each].slots > targets[each] then kick[each] = true end
   end
-  if held_slots(member) > max(flying, member.slots) then
+  if held_slots(member) > max(in_flight, member.slots) then
     kick[me] = true
   end
 end
 
 -- Return the slots that a member may be using.
 function held_slots(member)
-  return max(sum(member.flying), member.slots, member.slots_before)
+  return max(sum(member.in_flight), member.slots, member.slots_before)
 end
 
 -- Divide the level into whole slots: class by class; by weight in the one that doesn't fit; the rest evenly. Return
@@ -913,7 +913,7 @@ function slot_targets(state, level, now)
   for _, each in ipairs(in_order) do
     if above[each] > 0 then
       urgent[each] = true
-      targets[each] = max(targets[each], sum(state.members[each].flying) + above[each])
+      targets[each] = max(targets[each], sum(state.members[each].in_flight) + above[each])
     end
   end
   return targets, urgent
@@ -922,12 +922,12 @@ end
 -- Return the class that each class counts as.
 function slot_ages(state, now)
   for cls = 1, CLASSES do
-    local waiting, flying = 0, 0
+    local waiting, in_flight = 0, 0
     for _, each in pairs(state.members) do
       waiting = waiting + each.waiting[cls]
-      flying = flying + each.flying[cls]
+      in_flight = in_flight + each.in_flight[cls]
     end
-    if waiting == 0 or flying > 0 then
+    if waiting == 0 or in_flight > 0 then
       state.served_at[cls] = now
     end
   end
@@ -938,7 +938,7 @@ end
 function slots_wanted(member, cls, shift)
   local total = 0
   for each = 1, CLASSES do
-    if shift[each] == cls then total = total + member.flying[each] + member.waiting[each] end
+    if shift[each] == cls then total = total + member.in_flight[each] + member.waiting[each] end
   end
   return total
 end
@@ -952,7 +952,7 @@ function count_owed(state, part, torn, now)
     if not torn[name] then
       member.owed = 0
     else
-      local behind = member.owed + (part[name] - max(sum(member.flying), member.slots)) * passed_s
+      local behind = member.owed + (part[name] - max(sum(member.in_flight), member.slots)) * passed_s
       member.owed = min(max(behind, -MOST_OWED_S), MOST_OWED_S)
     end
   end
@@ -1003,14 +1003,14 @@ end
 -- first time, if nothing has changed since; what was given then is part of the state.
 function answer(state, me, now, kick)
   local member, level, circuit = state.members[me], level_of(state), state.circuit
-  local windows, flying, waiting = {}, 0, 0
+  local windows, in_flight, waiting = {}, 0, 0
   if member then
     for name, mine in pairs(member.windows) do
       windows[name] = window_lease(state, name, mine, now)
     end
   end
   for _, each in pairs(state.members) do
-    flying = flying + sum(each.flying)
+    in_flight = in_flight + sum(each.in_flight)
     waiting = waiting + sum(each.waiting)
   end
   return {
@@ -1019,7 +1019,7 @@ function answer(state, me, now, kick)
     paused_for_s = max(0, state.pause_until - now),
     circuit = not circuit.open and 'closed' or circuit.prober == me and 'probe' or 'open', trips = circuit.trips,
     reopens_in_s = circuit.reopens_at and max(0, circuit.reopens_at - now) or nil, forced = circuit.forced,
-    pinned = state.pinned, members = #in_order, flying = flying, waiting = waiting,
+    pinned = state.pinned, members = #in_order, in_flight = in_flight, waiting = waiting,
     kick = #kick > 0 and kick or nil, -- an empty list would come out as {}
   }
 end

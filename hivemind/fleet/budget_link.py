@@ -10,10 +10,10 @@ from typing import Protocol
 import msgspec
 
 from hivemind.fleet.budget_member import BudgetMember
-from hivemind.fleet.budgets import CHANNEL, KEY, Reply
+from hivemind.fleet.budgets import CHANNEL, KEY, BudgetReply
 from hivemind.fleet.messages import IDLE_SYNC_S, KICK_APART_S, SYNC_S
 from hivemind.fleet.scripts import BUDGETS
-from hivemind.fleet.store import Answer, Store, StoreError
+from hivemind.fleet.store import Answer, FleetStore, StoreError
 from hivemind.scheduler.shared_budgets import BudgetsLease, BudgetsReport
 
 _log = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 RETRY_S = 0.25
 BYE_S = 1.0
 """Longest farewell."""
-_DECODER = msgspec.json.Decoder(Reply)
+_DECODER = msgspec.json.Decoder(BudgetReply)
 
 
 class Budgets(Protocol):
@@ -36,7 +36,7 @@ class Budgets(Protocol):
 class BudgetLink:
     """Made, started and closed on one event loop."""
 
-    def __init__(self, store: Store, budgets: Budgets, member: BudgetMember) -> None:
+    def __init__(self, store: FleetStore, budgets: Budgets, member: BudgetMember) -> None:
         self.syncs = 0
         self._store = store
         self._budgets = budgets
@@ -125,7 +125,7 @@ class BudgetLink:
             return 0.0
         return SYNC_S if told.busy else IDLE_SYNC_S
 
-    def _decoded(self, answer: Answer) -> Reply | None:
+    def _decoded(self, answer: Answer) -> BudgetReply | None:
         """Return the answer; None: the fleet's budgets are those of another version of HiveMind."""
         other = not isinstance(answer, bytes) or answer == b"protocol"
         if other and not self._other_protocol:

@@ -17,12 +17,12 @@ from hivemind.fleet.budgets import (
     CHUNK_S,
     PROTOCOL,
     Amount,
-    Decision,
+    BudgetDecision,
+    BudgetPart,
+    BudgetReply,
+    BudgetReport,
     Defaults,
     Demand,
-    Part,
-    Reply,
-    Report,
 )
 from hivemind.scheduler.accounts import POOL, Budget, Covers, Period, Spent
 from hivemind.scheduler.config import BudgetConfig
@@ -55,19 +55,21 @@ class BudgetMember:
         self._epoch = ""
         self._version = 0
         self._rev = 0
-        self._known: dict[str, Decision] = {}
-        self._unsent: dict[str, Decision] = {}
+        self._known: dict[str, BudgetDecision] = {}
+        self._unsent: dict[str, BudgetDecision] = {}
         self._sent: dict[str, AccountReport] = {}
         """What the last report told of each account; by its name there."""
-        self._sent_decisions: dict[str, Decision] = {}
+        self._sent_decisions: dict[str, BudgetDecision] = {}
 
-    def report(self, told: BudgetsReport, day: str, *, leaving: bool = False) -> Report:
+    def report(self, told: BudgetsReport, day: str, *, leaving: bool = False) -> BudgetReport:
         """Return what to send. `day` names the one that counts now."""
         for name, budget in told.decided.items():
             before = self._known.get(name)
             version = 0 if name in told.restored else 1 + (0 if before is None else before.version)
             covers = "all" if name == POOL else budget.covers
-            decision = Decision(version, self.ledger, budget.tokens, budget.dollars, budget.per, covers, self._machine)
+            decision = BudgetDecision(
+                version, self.ledger, budget.tokens, budget.dollars, budget.per, covers, self._machine
+            )
             self._known[name] = self._unsent[name] = decision
         self._seq += 1
         self._sent = {_name(each, day): each for each in told.accounts}
@@ -76,7 +78,7 @@ class BudgetMember:
         defaults: Defaults | None = Defaults(own.tokens, own.dollars, own.pool_tokens, own.pool_dollars, own.per)
         if own.tokens is own.dollars is own.pool_tokens is own.pool_dollars is None:
             defaults = None
-        return Report(
+        return BudgetReport(
             PROTOCOL,
             self.ledger,
             self._member,
@@ -90,7 +92,7 @@ class BudgetMember:
             leaving,
         )
 
-    def take(self, reply: Reply, sent_at: float) -> BudgetsLease:
+    def take(self, reply: BudgetReply, sent_at: float) -> BudgetsLease:
         """Return what an answer to the last report allows; `sent_at`: when that was sent."""
         self.lost = self._epoch not in ("", reply.epoch)
         for name, decision in self._sent_decisions.items():
@@ -151,7 +153,7 @@ def _demand(name: str, told: AccountReport) -> Demand:
     )
 
 
-def _share(part: Part, told: AccountReport) -> AccountShare:
+def _share(part: BudgetPart, told: AccountReport) -> AccountShare:
     budget, used = told.budget, told.used
     elsewhere = Spent(
         max(0, round(part.used.tokens - used.tokens)),
@@ -169,7 +171,7 @@ def _share(part: Part, told: AccountReport) -> AccountShare:
     )
 
 
-def _budget(decision: Decision) -> Budget | None:
+def _budget(decision: BudgetDecision) -> Budget | None:
     """Return what was decided; None: it makes no sense here."""
     covers = "agent" if decision.covers == "all" else decision.covers
     if decision.per not in ("run", "day", "ever") or covers not in ("agent", "subtree"):

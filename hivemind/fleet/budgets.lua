@@ -36,7 +36,7 @@
 -- State: All of it.
 --   order: Names by the revision of their decision.
 
-local PROTOCOL, LIVE_S, LEARN_S, FRESH_S, CHUNK_S, GONE_S = 1, 3, 3, 1.25, 120, 86400
+local PROTOCOL, LIVE_S, LEARN_S, FRESH_S, CHUNK_S, GONE_S = 2, 3, 3, 1.25, 120, 86400
 local KEPT_S, EVER_KEPT_S, PRUNE_EVERY_S, MOST_CHANGES, EPS = 8 * 86400, 90 * 86400, 1, 500, 1e-9
 local LOOKED_AT = 20 -- fields that are looked at together, whether they are still needed
 local KINDS = {'tokens', 'dollars'}
@@ -246,7 +246,7 @@ end
 
 -- Decide the member's chunk, of both kinds.
 local function give(demand, entry, others, limits, used, tight, part)
-  local fits, larger, open, idle = true, false, true, demand.flying == 0
+  local fits, larger, open, idle = true, false, true, demand.in_flight == 0
   for _, kind in ipairs(KINDS) do
     if limits[kind] then
       local left, held = limits[kind] - used[kind], 0
@@ -266,7 +266,7 @@ local function give(demand, entry, others, limits, used, tight, part)
     end
   end
   for _, each in ipairs(others) do
-    if (each.flying or 0) > 0 or each.alone then idle = false end
+    if (each.in_flight or 0) > 0 or each.alone then idle = false end
   end
   if not fits and larger and open and idle then
     part.alone = true
@@ -281,7 +281,7 @@ local function take_account(demand, reply)
   for _, name in ipairs({'used', 'elsewhere', 'reserved', 'chunk', 'first', 'ask'}) do
     demand[name] = amount(demand[name])
   end
-  demand.flying = demand.flying or 0
+  demand.in_flight = demand.in_flight or 0
   local field = 'account|' .. demand.account
   local account = load(field)
   if not account or is_over(demand.account, account) then account = {entries = {}} end
@@ -292,7 +292,7 @@ local function take_account(demand, reply)
   for name, each in pairs(account.entries) do
     if name ~= report.ledger and has_chunk(name, each) then others[#others + 1] = each end
   end
-  entry.limit, entry.flying, entry.unpriced = demand.limit, demand.flying, demand.unpriced
+  entry.limit, entry.in_flight, entry.unpriced = demand.limit, demand.in_flight, demand.unpriced
   account.at = now
   local kept = {
     tokens = max(demand.chunk.tokens, demand.reserved.tokens, 0),

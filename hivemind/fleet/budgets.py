@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-PROTOCOL = 1
+PROTOCOL = 2
 KEY = "hm:budget"
 """A hash: `state`, `decided|NAME`, `order|REVISION` and `account|COVERS|PERIOD|NAME`. It never expires."""
 CHANNEL = "hm:kick:budget"
@@ -20,7 +20,7 @@ CHUNK_S = 120.0
 """How long a silent member's chunk is kept."""
 
 
-class Decision(Struct, omit_defaults=True):
+class BudgetDecision(Struct, omit_defaults=True):
     """A budget that was decided, for an agent's name or (empty) for all agents. The highest (version, by) holds."""
 
     version: int
@@ -74,7 +74,7 @@ class Demand(Struct, omit_defaults=True):
     """The run goes on."""
     active: bool = False
     """It wants a chunk."""
-    flying: int = 0
+    in_flight: int = 0
     """Requests in flight."""
     reserved: Amount = field(default_factory=Amount)
     """Their estimate."""
@@ -88,7 +88,7 @@ class Demand(Struct, omit_defaults=True):
     """Of all that do."""
 
 
-class Report(Struct, omit_defaults=True):
+class BudgetReport(Struct, omit_defaults=True):
     """What a member tells."""
 
     protocol: int
@@ -104,12 +104,12 @@ class Report(Struct, omit_defaults=True):
     rev: int = 0
     """All decisions up to this revision are in force there."""
     accounts: list[Demand] = field(default_factory=list)
-    decided: dict[str, Decision] = field(default_factory=dict)
+    decided: dict[str, BudgetDecision] = field(default_factory=dict)
     defaults: Defaults | None = None
     leaving: bool = False
 
 
-class Part(Struct, omit_defaults=True):
+class BudgetPart(Struct, omit_defaults=True):
     """The answer for one account."""
 
     account: str
@@ -124,7 +124,7 @@ class Part(Struct, omit_defaults=True):
     """Those that want a part of it."""
 
 
-class Reply(Struct, omit_defaults=True):
+class BudgetReply(Struct, omit_defaults=True):
     """What a member may use."""
 
     epoch: str
@@ -132,8 +132,8 @@ class Reply(Struct, omit_defaults=True):
     rev: int = 0
     """:attr:`decided` holds all changes up to this one."""
     learning: bool = False
-    accounts: list[Part] = field(default_factory=list)
-    decided: dict[str, Decision] = field(default_factory=dict)
+    accounts: list[BudgetPart] = field(default_factory=list)
+    decided: dict[str, BudgetDecision] = field(default_factory=dict)
     defaults: list[Defaults] = field(default_factory=list)
     """Of all members that haven't left."""
     again: bool = False

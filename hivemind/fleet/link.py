@@ -20,8 +20,8 @@ from typing import Protocol
 import msgspec
 
 from hivemind.fleet.member import Membership
-from hivemind.fleet.messages import CREDITS_TTL_S, IDLE_SYNC_S, KICK_APART_S, SYNC_S, Reply, WindowLease
-from hivemind.fleet.store import Answer, Fault, Run, Script, Store, StoreError
+from hivemind.fleet.messages import CREDITS_TTL_S, IDLE_SYNC_S, KICK_APART_S, SYNC_S, SyncReply, WindowLease
+from hivemind.fleet.store import Answer, Fault, FleetStore, Script, ScriptRun, StoreError
 from hivemind.scheduler.lease import LaneReport, Lease, LeaseState
 from hivemind.world.fleet import MemberLane, MemberWindow
 from hivemind.world.snapshot import FleetView
@@ -38,7 +38,7 @@ CHECK_S = 0.2
 """Between two looks whether leases have ended."""
 BYE_S = 1.0
 """Longest farewell."""
-_DECODER = msgspec.json.Decoder(Reply)
+_DECODER = msgspec.json.Decoder(SyncReply)
 
 
 class Leases(Protocol):
@@ -74,7 +74,7 @@ class Link:
 
     def __init__(
         self,
-        store: Store,
+        store: FleetStore,
         leases: Leases,
         script: Script,
         name_of: Callable[[str], str],
@@ -182,7 +182,7 @@ class Link:
                 await asyncio.sleep(KICK_APART_S)
             except Exception as error:  # leases end by themselves, so requests are safe whatever this is
                 _log.exception("the fleet: a sync failed for a reason of our own")
-                self._failed(StoreError(f"the fleet: {error!r}", "defect", Fault.CUT_OFF))
+                self._failed(StoreError(f"the fleet: {error!r}", "defect", Fault.UNREACHABLE))
                 await asyncio.sleep(IDLE_SYNC_S)
 
     async def _next(self) -> None:
@@ -210,13 +210,13 @@ class Link:
         """Report of some lanes, and take their leases. Raises: StoreError."""
         began = self._loop.time()
         sent: list[_Lane] = []
-        runs: list[Run] = []
+        runs: list[ScriptRun] = []
         for lane in lanes:
             report = self._leases.lease_report(lane.key)
             if report is None:
                 self._leave(lane)
                 continue
-            busy = any(report.flying) or any(report.waiting)
+            busy = any(report.in_flight) or any(report.waiting)
             lane.busy_at = began if busy else lane.busy_at
             lane.sent_at, lane.due_at = began, began + (SYNC_S if busy else IDLE_SYNC_S)
             lane.told = report
@@ -241,9 +241,9 @@ class Link:
             if now - lane.busy_at > DORMANT_AFTER_S:
                 self._rest(lane)
 
-    def _command(self, lane: _Lane, now: float, *, leaving: bool = False) -> Run:
+    def _command(self, lane: _Lane, now: float, *, leaving: bool = False) -> ScriptRun:
         report = lane.membership.report(now, leaving=leaving)
-        return Run(self._script, f"hm:lane:{lane.name}", (msgspec.json.encode(report), secrets.token_hex(8)))
+        return ScriptRun(self._script, f"hm:lane:{lane.name}", (msgspec.json.encode(report), secrets.token_hex(8)))
 
     def _take(self, lane: _Lane, answer: Answer, now: float) -> None:
         reply = _decoded(self.store, answer)
@@ -384,7 +384,7 @@ def _told(lane: _Lane, now: float) -> MemberLane:
         lane.upstream,
         membership.state.value,
         None if reply is None else now - (membership.ends_at - CREDITS_TTL_S),
-        sum(report.flying),
+        sum(report.in_flight),
         sum(report.waiting),
         float(sum(report.agents)),
         None if lease is None or math.isinf(lease.slots) else lease.slots,
@@ -402,10 +402,10 @@ def _channel(name: str) -> str:
     return f"hm:kick:{name}"
 
 
-def _decoded(store: Store, answer: Answer) -> Reply:
+def _decoded(store: FleetStore, answer: Answer) -> SyncReply:
     """Return an answer of the script. Raises: StoreError: it is none."""
     try:
         return _DECODER.decode(answer if isinstance(answer, bytes) else b"")
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         text = f"the fleet's store {store.shown} answers in a form that this version doesn't know ({error})"
-        raise StoreError(text, "version", Fault.CUT_OFF) from None
+        raise StoreError(text, "version", Fault.UNREACHABLE) from None

@@ -20,9 +20,9 @@ from hivemind.fleet.messages import (
     PROTOCOL,
     RING_S,
     SLOTS_TTL_S,
-    Reply,
-    Report,
     Stated,
+    SyncReply,
+    SyncReport,
     WindowDemand,
     WindowLease,
 )
@@ -59,7 +59,7 @@ class Membership:
         self.epoch = ""
         self.ends_at = -math.inf
         """When what was leased last ends."""
-        self.reply: Reply | None = None
+        self.reply: SyncReply | None = None
         """The last answer that was taken."""
         self._seq = 0
         self._version = 0
@@ -91,7 +91,7 @@ class Membership:
                 del self._used[key]
         self._unsent = report if self._unsent is None else _joined(self._unsent, report)
 
-    def report(self, now: float, *, leaving: bool = False) -> Report:
+    def report(self, now: float, *, leaving: bool = False) -> SyncReport:
         """Return what to send now: the report that wasn't answered, or else a new one of all that was noted."""
         pending = self._pending
         if pending is None or (leaving and not pending.leaving):
@@ -105,11 +105,11 @@ class Membership:
             self._unsent = None
         return self._built(now, pending)
 
-    def _built(self, now: float, pending: _Pending) -> Report:
+    def _built(self, now: float, pending: _Pending) -> SyncReport:
         told, level = pending.report, None if self.reply is None else self.reply.level
         minute = pending.minute
         windows = {_named(key): _demand(now, window, told=minute is None) for key, window in told.windows.items()}
-        return Report(
+        return SyncReport(
             protocol=PROTOCOL,
             member=self.member,
             seq=pending.seq,
@@ -117,7 +117,7 @@ class Membership:
             version=self._version,
             windows=windows,
             minute={} if minute is None else {_named(key): _ages(now, ring) for key, ring in minute.items()},
-            flying=list(told.flying),
+            in_flight=list(told.in_flight),
             waiting=list(told.waiting),
             agents=[float(each) for each in told.agents],
             ceiling=None if math.isinf(told.ceiling) else told.ceiling,
@@ -139,7 +139,7 @@ class Membership:
 
     # --- Answers ----------------------------------------------------------------------------------------------------
 
-    def answered(self, now: float, reply: Reply) -> Lease | None:
+    def answered(self, now: float, reply: SyncReply) -> Lease | None:
         """Take the answer to the last :meth:`report`. Return the lease; None if it came too late to be used."""
         pending = self._pending
         if pending is None:
@@ -176,7 +176,7 @@ class Membership:
             forced=reply.forced,
             pinned=reply.pinned,
             members=reply.members,
-            flying=reply.flying,
+            in_flight=reply.in_flight,
             waiting=reply.waiting,
         )
 
@@ -215,7 +215,7 @@ class Membership:
             members=reply.members,
         )
 
-    def _limits(self, now: float, reply: Reply, *, away: bool) -> dict[WindowKey, float]:
+    def _limits(self, now: float, reply: SyncReply, *, away: bool) -> dict[WindowKey, float]:
         limits = {}
         for name, window in reply.windows.items():
             key = _key(name)
@@ -243,7 +243,7 @@ class Membership:
         oldest = int(now) - RING_S
         return max(0.0, sum(amount for second, amount in self._used.get(key, {}).items() if second > oldest))
 
-    def _slots(self, now: float, reply: Reply, *, away: bool) -> float:
+    def _slots(self, now: float, reply: SyncReply, *, away: bool) -> float:
         if reply.slots is None:
             return math.inf
         last = float(reply.slots)
@@ -282,7 +282,7 @@ def _ages(now: float, used: dict[int, float]) -> list[tuple[float, float]]:
     return [(age, amount) for age, amount in ages if age < RING_S - 1]
 
 
-def _in_force(reply: Reply) -> dict[WindowKey, float]:
+def _in_force(reply: SyncReply) -> dict[WindowKey, float]:
     """Return the limits of all proxies together."""
     limits = ((_key(name), window.limit) for name, window in reply.windows.items())
     return {key: limit for key, limit in limits if key is not None and limit is not None}

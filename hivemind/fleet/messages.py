@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Of these messages and the state. A store that holds another one's state refuses the sync."""
 CREDITS_TTL_S = 3.0
 """A member's credits count as spent if it hasn't synced for so long."""
@@ -51,7 +51,7 @@ class WindowDemand(Struct, omit_defaults=True):
     stated: Stated | None = None
 
 
-class Report(Struct, omit_defaults=True):
+class SyncReport(Struct, omit_defaults=True):
     """What a member tells of one lane; as :class:`~hivemind.scheduler.lease.LaneReport`."""
 
     protocol: int
@@ -67,7 +67,7 @@ class Report(Struct, omit_defaults=True):
     minute: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     """All that it used in the last minute, by window and age; sent once in place of `used`, after an answer with
     another epoch than before, from which a lost state rebuilds itself. The store ignores `used` of another epoch."""
-    flying: list[int] = field(default_factory=list)
+    in_flight: list[int] = field(default_factory=list)
     waiting: list[int] = field(default_factory=list)
     agents: list[float] = field(default_factory=list)
     ceiling: float | None = None
@@ -107,7 +107,7 @@ class WindowLease(Struct, omit_defaults=True):
     """There isn't enough for all that wait, so spare credits are to be returned."""
 
 
-class Reply(Struct, omit_defaults=True):
+class SyncReply(Struct, omit_defaults=True):
     """What a member may use of one lane."""
 
     epoch: str
@@ -125,7 +125,7 @@ class Reply(Struct, omit_defaults=True):
     forced: Literal["open", "closed"] | None = None
     pinned: float | None = None
     members: int = 1
-    flying: int = 0
+    in_flight: int = 0
     """Requests of all members in flight."""
     waiting: int = 0
     kick: list[str] = field(default_factory=list)

@@ -17,7 +17,7 @@ import msgspec
 
 from hivemind.control.codec import to_plain
 from hivemind.control.parsing import checked_who, command_from
-from hivemind.fleet.presence import Argument, Store, whole
+from hivemind.fleet.presence import Argument, StoreCalls, whole
 from hivemind.scheduler.commands import (
     Acknowledge,
     AddNote,
@@ -74,7 +74,7 @@ class StoreAway(Conflict):
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class RemoteCommand:
     """A command in an inbox."""
 
     id: str
@@ -86,7 +86,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CommandOutcome:
     """What a proxy answers."""
 
     member: str
@@ -112,7 +112,7 @@ class Inbox:
 
     def __init__(
         self,
-        store: Store,
+        store: StoreCalls,
         member: str,
         apply: Callable[[Command, str], object],
         knows: Callable[[Command], bool],
@@ -150,24 +150,24 @@ class Inbox:
             await self._store.pipeline(answers)
         return len(came)
 
-    def _carried_out(self, order: Order) -> Outcome:
+    def _carried_out(self, order: RemoteCommand) -> CommandOutcome:
         try:
             command, who = command_from(order.name, order.arguments), checked_who(order.who)
             if type(command) not in REMOTE:
                 raise Conflict(f"{order.name} is for the proxy itself, not for its fleet")
             if not self._knows(command):
-                return Outcome(self._member, False, "it isn't known there", unknown=True)
+                return CommandOutcome(self._member, False, "it isn't known there", unknown=True)
             self._apply(command, who)
         except Rejected as error:
-            return Outcome(self._member, False, str(error))
-        return Outcome(self._member, True)
+            return CommandOutcome(self._member, False, str(error))
+        return CommandOutcome(self._member, True)
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentCommand:
     """A command that proxies were to carry out, and what each answered."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[CommandOutcome, ...]
     silent: tuple[Member, ...] = ()
     """Those that are concerned, as far as known, and didn't answer in time."""
     to: tuple[Member, ...] = ()
@@ -224,7 +224,9 @@ def _may_have(task: str, member: Member) -> bool:
     return not at or label == member.label
 
 
-async def send(store: Store, orders: Iterable[tuple[Member, Command]], who: str, needed: Collection[str] = ()) -> Sent:
+async def send(
+    store: StoreCalls, orders: Iterable[tuple[Member, Command]], who: str, needed: Collection[str] = ()
+) -> SentCommand:
     """Have proxies carry out commands, and wait for their answers.
 
     `needed` are the ids of those known to be concerned, so that another's silence doesn't matter; empty: all may be.
@@ -237,7 +239,7 @@ async def send(store: Store, orders: Iterable[tuple[Member, Command]], who: str,
     order, commands = secrets.token_hex(8), []
     for member, command in wanted:
         data = msgspec.json.encode(
-            Order(order, type(command).__name__, to_plain(command), who, now + VALID_S),
+            RemoteCommand(order, type(command).__name__, to_plain(command), who, now + VALID_S),
         )
         key = inbox_key(member.id)
         commands += [
@@ -247,7 +249,7 @@ async def send(store: Store, orders: Iterable[tuple[Member, Command]], who: str,
             ("PUBLISH", key, "1"),
         ]
     whole(await store.pipeline(commands))
-    outcomes: dict[str, Outcome] = {}
+    outcomes: dict[str, CommandOutcome] = {}
     loop = asyncio.get_running_loop()
     began = loop.time()
     while len(outcomes) < len(wanted):
@@ -261,7 +263,9 @@ async def send(store: Store, orders: Iterable[tuple[Member, Command]], who: str,
                 outcomes[found.member] = found
     members = tuple(member for member, _ in wanted)
     silent = tuple(member for member in members if member.id in must and member.id not in outcomes)
-    return Sent(tuple(outcomes.values()), silent, members, next((_name_in(command) for _, command in wanted), ""))
+    return SentCommand(
+        tuple(outcomes.values()), silent, members, next((_name_in(command) for _, command in wanted), "")
+    )
 
 
 def _name_in(command: Command) -> str:
@@ -269,16 +273,16 @@ def _name_in(command: Command) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _order(data: Any) -> Order | None:
+def _order(data: Any) -> RemoteCommand | None:
     try:
-        return msgspec.json.decode(data, type=Order) if len(data) <= _LONGEST else None
+        return msgspec.json.decode(data, type=RemoteCommand) if len(data) <= _LONGEST else None
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
 
 
-def _outcome(data: Any) -> Outcome | None:
+def _outcome(data: Any) -> CommandOutcome | None:
     try:
-        return msgspec.json.decode(data, type=Outcome)
+        return msgspec.json.decode(data, type=CommandOutcome)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
 

@@ -54,8 +54,8 @@ _MAGIC = b"\x28\xb5\x2f\xfd"
 Argument = str | bytes | int | float
 
 
-class Store(Protocol):
-    """What is used of :class:`hivemind.fleet.store.Store`."""
+class StoreCalls(Protocol):
+    """What is used of :class:`hivemind.fleet.store.FleetStore`."""
 
     @property
     def shown(self) -> str: ...
@@ -81,7 +81,7 @@ class Beacon:
 
     def __init__(
         self,
-        store: Store,
+        store: StoreCalls,
         describe: Callable[[], Member],
         snapshot: Callable[[], Snapshot],
         run: str,
@@ -147,7 +147,7 @@ class Beacon:
 class Viewer:
     """Reads what the proxies of a fleet tell."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: StoreCalls) -> None:
         self._store = store
 
     async def members(self) -> tuple[Member, ...]:
@@ -182,7 +182,7 @@ class Viewer:
 
 
 @dataclass(frozen=True, slots=True)
-class Agents:
+class AgentsOnly:
     """The part of a snapshot that a table of all machines' agents needs."""
 
     agents: tuple[AgentView, ...]
@@ -190,7 +190,7 @@ class Agents:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    snapshot: Agents
+    snapshot: AgentsOnly
 
 
 def pack(snapshot: Snapshot, run: str) -> bytes:

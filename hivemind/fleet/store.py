@@ -56,7 +56,7 @@ class Fault(Enum):
 
     AWAY = "away"
     """The store doesn't serve anybody now."""
-    CUT_OFF = "cut off"
+    UNREACHABLE = "unreachable"
     """It isn't reached from here; others may go on with it."""
     MISTAKE = "mistake"
     """It is there, but what this proxy was told about it (password, certificates, rights, address) is wrong."""
@@ -85,7 +85,7 @@ class Script:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ScriptRun:
     """One call of a script, which has one key, so that every node of a cluster can run it."""
 
     script: Script
@@ -99,10 +99,10 @@ class Run:
         return ("EVAL", self.script.text, 1, self.key, *self.arguments)
 
 
-Command = Run | tuple[Argument, ...]
+Command = ScriptRun | tuple[Argument, ...]
 
 
-class Store:
+class FleetStore:
     """Connections to one store. Everything is called from one event loop.
 
     Commands that block (BLPOP) aren't to be sent: they would hold up everybody else's. Nothing is connected before the
@@ -146,7 +146,7 @@ class Store:
 
     async def run(self, script: Script, key: str, *arguments: Argument) -> Answer:
         """Run a script with its one key. Raises: StoreError."""
-        (answer,) = await self.pipeline([Run(script, key, arguments)])
+        (answer,) = await self.pipeline([ScriptRun(script, key, arguments)])
         if isinstance(answer, StoreError):
             raise answer
         return answer
@@ -166,7 +166,7 @@ class Store:
             unknown = [
                 (place, command)
                 for place, command in enumerate(commands)
-                if isinstance(command, Run) and isinstance(answers[place], self._redis.NoScriptError)
+                if isinstance(command, ScriptRun) and isinstance(answers[place], self._redis.NoScriptError)
             ]
             if unknown:
                 again = await self._exchange([command.by_text() for _, command in unknown])
@@ -313,7 +313,7 @@ class Store:
         if isinstance(error, TimeoutError | self._redis.TimeoutError):
             if not accepted:
                 return StoreError(
-                    f"{where} can't be reached: no answer within {CONNECT_S:g} s", "timeout", Fault.CUT_OFF
+                    f"{where} can't be reached: no answer within {CONNECT_S:g} s", "timeout", Fault.UNREACHABLE
                 )
             hint = "; is its port one for TLS?" if self.address.tls else ""
             return StoreError(f"{where} doesn't answer{hint}", "silent", Fault.AWAY)
@@ -333,21 +333,21 @@ class Store:
             if isinstance(cause, ssl.SSLError):
                 return StoreError(f"{where}: {_tls(cause)}", "tls", Fault.MISTAKE)
             if isinstance(cause, socket.gaierror):
-                return StoreError(f"{where} can't be reached: its host name isn't known", "name", Fault.CUT_OFF)
+                return StoreError(f"{where} can't be reached: its host name isn't known", "name", Fault.UNREACHABLE)
             if isinstance(cause, ConnectionRefusedError | FileNotFoundError):
                 # A firewall between may refuse in the store's name; but then nothing was heard of the store before.
-                fault = Fault.AWAY if self._heard else Fault.CUT_OFF
+                fault = Fault.AWAY if self._heard else Fault.UNREACHABLE
                 return StoreError(f"{where} isn't there: connections are refused", "refused", fault)
             if isinstance(cause, PermissionError):
                 return StoreError(f"{where} can't be opened: its socket is for other users", "rights", Fault.MISTAKE)
             if isinstance(cause, OSError) and cause.errno in _NO_ROUTE:
-                return StoreError(f"{where} can't be reached: no route to it", "route", Fault.CUT_OFF)
+                return StoreError(f"{where} can't be reached: no route to it", "route", Fault.UNREACHABLE)
         if connecting:
             # A tunnel or a load balancer does so that reaches nothing behind it.
             return StoreError(
                 f"{where} closes new connections at once; is its port one for TLS (rediss://)?",
                 "hung up",
-                Fault.CUT_OFF,
+                Fault.UNREACHABLE,
             )
         return StoreError(f"{where} closed the connection", "closed", Fault.AWAY)
 
@@ -355,7 +355,7 @@ class Store:
 class _Messages:
     """The connection for messages, and the task that reads it."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: FleetStore) -> None:
         self._store = store
         self._channels: dict[str, Callable[[str | None], object]] = {}
         self._connection: AbstractConnection | None = None
@@ -476,7 +476,7 @@ def _bounded_parser() -> type[Any]:
 
 
 def _by_digest(command: Command) -> tuple[Argument, ...]:
-    return command.by_digest() if isinstance(command, Run) else command
+    return command.by_digest() if isinstance(command, ScriptRun) else command
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -495,7 +495,7 @@ _SAID: tuple[tuple[str, str, Fault, str], ...] = (
     (
         "HMPROTOCOL",
         "version",
-        Fault.CUT_OFF,
+        Fault.UNREACHABLE,
         "holds the leases of proxies of another version; end those, or update this",
     ),
     ("HMSTATE", "state", Fault.MISTAKE, "holds something else where a lane's leases belong"),
@@ -531,7 +531,7 @@ _SAID: tuple[tuple[str, str, Fault, str], ...] = (
     ("CLUSTERDOWN", "cluster", Fault.AWAY, "is a cluster that is down (CLUSTERDOWN)"),
     ("MOVED", "cluster", Fault.MISTAKE, "is part of a cluster, which isn't supported; use a single primary"),
     ("CROSSSLOT", "cluster", Fault.MISTAKE, "is part of a cluster, which isn't supported; use a single primary"),
-    ("max number of clients reached", "clients", Fault.CUT_OFF, "takes no more connections (maxclients)"),
+    ("max number of clients reached", "clients", Fault.UNREACHABLE, "takes no more connections (maxclients)"),
     ("DB index is out of range", "database", Fault.MISTAKE, "has no database of that number"),
     ("invalid DB index", "database", Fault.MISTAKE, "has no database of that number"),
     (

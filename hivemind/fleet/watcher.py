@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from hivemind.fleet import orders
-from hivemind.fleet.presence import Store, Viewer, unpack, unpack_agents
+from hivemind.fleet.presence import StoreCalls, Viewer, unpack, unpack_agents
 from hivemind.fleet.store import StoreError
 from hivemind.scheduler.commands import Command
 from hivemind.world.fleet import Fleet, Member, gathered
-from hivemind.world.merge import Part, merged, merged_agents
+from hivemind.world.merge import ProxyPart, merged, merged_agents
 from hivemind.world.snapshot import AgentView, Snapshot
 
 EVERY_S = 0.5
@@ -37,7 +37,7 @@ class Watcher:
 
     def __init__(
         self,
-        store: Store,
+        store: StoreCalls,
         me: Callable[[], Member] | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -52,7 +52,7 @@ class Watcher:
         self._members: tuple[Member, ...] = ()
         self._agents: Mapping[str, tuple[AgentView, ...]] = {}
         """Agents of other members, by member."""
-        self._snapshots: dict[str, Part] = {}
+        self._snapshots: dict[str, ProxyPart] = {}
         self._merged: Snapshot | None = None
         self._numbers: dict[str, int] = {}
         self._clocks: dict[str, tuple[float, float]] = {}
@@ -178,7 +178,7 @@ class Watcher:
         # Many proxies take a tenth of a second, in which the screen goes on.
         self._merged = await asyncio.to_thread(merged, parts, self._store.shown) if parts else None
 
-    def _part(self, member: Member, snapshot: Snapshot, number: int) -> Part:
+    def _part(self, member: Member, snapshot: Snapshot, number: int) -> ProxyPart:
         """Return a snapshot with what its machine's clocks are off.
 
         A snapshot can't come from the future, so the freshest is the best measure. What was measured stays while it is
@@ -189,7 +189,7 @@ class Watcher:
         skew_s = min(skew_s, behind_s) if skew_s - behind_s > _CLOCKS_OFF_S else skew_s
         known = epoch if abs(epoch - known) > _CLOCKS_OFF_S else known
         self._clocks[member.id] = skew_s, known
-        return Part(member, snapshot, number, skew_s if abs(skew_s) > _CLOCKS_APART_S else 0.0, known)
+        return ProxyPart(member, snapshot, number, skew_s if abs(skew_s) > _CLOCKS_APART_S else 0.0, known)
 
     def _lately(self, at: float) -> bool:
         return self._clock() - at <= LATELY_S

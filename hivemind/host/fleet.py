@@ -19,7 +19,7 @@ from hivemind.fleet.messages import PROTOCOL
 from hivemind.fleet.orders import Inbox, KnownNowhere, StoreAway, inbox_key
 from hivemind.fleet.presence import Beacon
 from hivemind.fleet.scripts import ALLOCATOR
-from hivemind.fleet.store import Fault, Store, StoreError
+from hivemind.fleet.store import Fault, FleetStore, StoreError
 from hivemind.fleet.watcher import Watcher
 from hivemind.proxy.engine import Engine
 from hivemind.scheduler.commands import Command, Conflict, some
@@ -58,8 +58,8 @@ class FleetPart:
 
     def __init__(self, url: str, ca_file: Path | None, wall: Callable[[], float]) -> None:
         """`wall` is the time of day in seconds since the epoch."""
-        self.store = Store(url, ca_file)
-        self.shown = Store(url, ca_file, name="hivemind-view")
+        self.store = FleetStore(url, ca_file)
+        self.shown = FleetStore(url, ca_file, name="hivemind-view")
         """For what people see and for commands, which may be long and must not hold up the leases."""
         self.lanes = FleetLanes()
         self._wall = wall
@@ -144,7 +144,7 @@ class FleetPart:
     def described(self, proxy: _Proxy) -> Member:
         """Return what the fleet is told of the proxy."""
         busy = [agent for agent in proxy.engine.agents.values() if agent.tickets]
-        flying = sum(agent.in_flight for agent in busy)
+        in_flight = sum(agent.in_flight for agent in busy)
         return Member(
             self.link.member,
             platform.node(),
@@ -156,8 +156,8 @@ class FleetPart:
             proxy.engine.health()[0],
             len(proxy.engine.agents),
             len(busy),
-            flying,
-            sum(len(agent.tickets) for agent in busy) - flying,
+            in_flight,
+            sum(len(agent.tickets) for agent in busy) - in_flight,
             self.link.lanes(),
         )
 

@@ -16,7 +16,7 @@ from hivemind.journal.files import DEMO_DAYS, DEMO_FOLDER, find, part_of
 from hivemind.journal.wait_causes import WaitCauses, shares_text
 from hivemind.text.humanise import cost, count, dollars, duration, exit_text, plural
 from hivemind.text.shells import command_line, shell_of
-from hivemind.text.table import Cell, Column, lines, wrapped
+from hivemind.text.table import Cell, TextColumn, lines, wrapped
 from hivemind.world.snapshot import AgentView, Snapshot
 from hivemind.world.vitals import quantile
 
@@ -28,16 +28,16 @@ _NAMED = 5
 _READ_BYTES = 8 << 20
 """A longer journal isn't read for the summary; so many bytes take a third of a second."""
 _COLUMNS = (
-    Column("AGENT", cut=True),
-    Column("STATE", cut=True, least=8),
-    Column("REQUESTS", right=True, spare=5),
-    Column("ANSWERED", right=True),
-    Column("FAILED", right=True),
-    Column("RETRIED OK", right=True, spare=1),
-    Column("IN", right=True, spare=4),
-    Column("OUT", right=True, spare=3),
-    Column("WAITED", right=True, spare=2),
-    Column("COST", right=True, spare=6),
+    TextColumn("AGENT", cut=True),
+    TextColumn("STATE", cut=True, least=8),
+    TextColumn("REQUESTS", right=True, spare=5),
+    TextColumn("ANSWERED", right=True),
+    TextColumn("FAILED", right=True),
+    TextColumn("RETRIED OK", right=True, spare=1),
+    TextColumn("IN", right=True, spare=4),
+    TextColumn("OUT", right=True, spare=3),
+    TextColumn("WAITED", right=True, spare=2),
+    TextColumn("COST", right=True, spare=6),
 )
 _WORDS = {"ended": "finished", "died": "died", "spent": "used up the budget"}
 """States of agents as they stand in the sentence about all of them, in its order; those after them as they are."""
@@ -190,13 +190,13 @@ def _row(agent: AgentView) -> list[Cell | str]:
     state = agent.state
     if state == "died" and agent.exit_code is not None:
         state = f"died ({exit_text(agent.exit_code)})"
-    numbers = (agent.requests, agent.finished, agent.failed, agent.rescued)
+    numbers = (agent.requests, agent.finished, agent.failed, agent.retried_ok)
     return [
         agent.name,
         Cell("finished" if state == "ended" else state, "bad" if agent.state in _TROUBLE else ""),
         *(f"{number:,}" for number in numbers[:2]),
         Cell(f"{agent.failed:,}", "bad" if agent.failed else ""),
-        f"{agent.rescued:,}",
+        f"{agent.retried_ok:,}",
         count(agent.usage.total_input),
         count(agent.usage.output_tokens),
         duration(agent.waited_s),
@@ -236,8 +236,9 @@ def _totals(snapshot: Snapshot) -> Iterator[str]:
     ends += [f"{totals.abandoned:,} left by clients"] if totals.abandoned else []
     still_open = totals.requests - totals.finished - totals.failed - totals.refused - totals.abandoned
     ends += [f"{still_open:,} open at the end"] if still_open > 0 else []
-    ends.append(f"{totals.rescued:,} retried OK")
-    yield f"{plural(totals.requests, 'request')}: {', '.join(ends)}; {plural(totals.agents_saved, 'agent')} recovered"
+    ends.append(f"{totals.retried_ok:,} retried OK")
+    recovered = f"{plural(totals.agents_recovered, 'agent')} recovered"
+    yield f"{plural(totals.requests, 'request')}: {', '.join(ends)}; {recovered}"
     wait_s = quantile(snapshot.vitals.waits, 0.95)
     waits = [] if wait_s is None else [f"p95 wait before an attempt {duration(wait_s)}"]
     tokens = f"{count(totals.usage.total)} tokens used, {count(totals.wasted.total)} wasted"

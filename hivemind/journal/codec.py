@@ -1,6 +1,6 @@
 """Lines of a journal, and the events that they hold.
 
-`{"v":1,"event":"Granted","at":12.5,"ticket":7,…}`: the version and the event's name come first, then the event's fields
+`{"v":2,"event":"Granted","at":12.5,"ticket":7,…}`: the version and the event's name come first, then the event's fields
 by their names. JSON has no infinity, so a number without a limit is null (:mod:`hivemind.infinity`).
 """
 
@@ -14,6 +14,7 @@ from typing import Any, get_args
 import msgspec
 from msgspec.structs import replace
 
+from hivemind import earlier
 from hivemind.infinity import Infinities
 from hivemind.journal.records import VERSION, Recorded, RequestBody, ResponseBody
 from hivemind.scheduler import events as ev
@@ -27,6 +28,7 @@ from hivemind.world.state import Carried
 BOM = b"\xef\xbb\xbf"
 """Left at the start of a file by some editors."""
 _HEAD = b'{"v":%d,"event":"' % VERSION
+_EARLIER_HEAD = b'{"v":1,"event":"'
 _NAME_AT = len(_HEAD)
 
 KINDS: Mapping[str, type[ev.Event]] = {
@@ -123,10 +125,16 @@ def begin_of(kind: type[ev.Event]) -> bytes:
     return _PREFIXES[kind]
 
 
+def begins_of(kind: type[ev.Event]) -> tuple[bytes, bytes]:
+    """How they begin in journals of today and of version 1, for kinds that had the same name there."""
+    return _PREFIXES[kind], _EARLIER_HEAD + _PREFIXES[kind][_NAME_AT:]
+
+
 def event_of(line: bytes) -> ev.Event:
     """The event that a line holds. Raises: BadLine; Unknown; Removed."""
-    if line.startswith(_HEAD):
-        decode = _decoder(line[_NAME_AT : line.find(b'"', _NAME_AT)])
+    if line.startswith((_HEAD, _EARLIER_HEAD)):
+        name = line[_NAME_AT : line.find(b'"', _NAME_AT)]
+        decode = _decoder(name) if line.startswith(_HEAD) else _earlier_decoder(name)
         if decode is not None:
             try:
                 return decode(line)
@@ -154,7 +162,11 @@ def _slowly(line: bytes) -> ev.Event:
     if not isinstance(values, dict) or not isinstance(version := values.get("v"), int):
         raise BadLine("no line of a journal")
     name = values.get("event")
-    made = KINDS.get(name) if isinstance(name, str) else None
+    if not isinstance(name, str):
+        raise BadLine("holds no known event")
+    if version < VERSION:
+        name = earlier.today(name, values)
+    made = KINDS.get(name)
     if made is None:
         if version > VERSION:
             raise Unknown(f"version {version}")
@@ -193,6 +205,11 @@ def _decoder(name: bytes) -> Callable[[bytes], ev.Event] | None:
     """Made when the first line of its kind comes; None: there is no such kind, or its events are checked."""
     kind = KINDS.get(name.decode("ascii", "replace"))
     return None if kind is None or kind in _CHECKED else msgspec.json.Decoder(kind).decode
+
+
+@lru_cache(maxsize=256)
+def _earlier_decoder(name: bytes) -> Callable[[bytes], ev.Event] | None:
+    return None if name.decode("ascii", "replace") in earlier.CHANGED_EVENTS else _decoder(name)
 
 
 def _converted(values: dict[str, Any], kind: type[ev.Event]) -> ev.Event:

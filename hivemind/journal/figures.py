@@ -50,7 +50,7 @@ class Figures:
     """Not over when the events ended."""
     attempts: int
     retries: int
-    rescued: int
+    retried_ok: int
     """Answered after at least one failed attempt, unseen by the agent."""
     waited_s: float
     """In which a request was open and no attempt of it in flight (in the queue, or between attempts), all requests
@@ -94,7 +94,7 @@ class FiguresFold:
         """By agent, seconds that its ended requests took, and how many of them they waited."""
         self.waits: dict[Priority, list[float]] = {}
         """By priority, seconds that each ended request waited."""
-        self._counts = dict.fromkeys(("requests", *_ENDS, "attempts", "retries", "rescued", "busiest", *_TOKENS), 0)
+        self._counts = dict.fromkeys(("requests", *_ENDS, "attempts", "retries", "retried_ok", "busiest", *_TOKENS), 0)
         """Those of :class:`Figures`, by name."""
         self._dollars: float | None = None
         self._waited_s = 0.0
@@ -149,7 +149,7 @@ class FiguresFold:
             case ev.Arrived():
                 self._count(request, event.at)
             case ev.Finished():
-                counts["rescued"] += event.attempts > 1
+                counts["retried_ok"] += event.attempts > 1
                 self._use(request, event.usage, wasted=False)
             case ev.AttemptFailed() | ev.Abandoned():
                 self._use(request, event.usage, wasted=True)

@@ -18,7 +18,7 @@ class LaneWaits:
 
     __slots__ = (
         *("at", "cause", "ceiling", "circuit", "config", "in_flight", "key", "leased", "level", "limited"),
-        *("parked", "resumes_until", "resuming", "seconds", "upstream", "waiting"),
+        *("rate_limited", "resumes_until", "resuming", "seconds", "upstream", "waiting"),
     )
 
     def __init__(self, key: str) -> None:
@@ -26,7 +26,7 @@ class LaneWaits:
         self.upstream = key.partition(":")[0]
         self.config: LaneConfig | None = None
         self.level = self.ceiling = self.leased = math.inf
-        self.parked = self.limited = False
+        self.rate_limited = self.limited = False
         self.circuit = "closed"
         self.in_flight = self.waiting = 0
         self.at = -math.inf
@@ -64,7 +64,7 @@ class LaneWaits:
         """Take over the gauges."""
         self.upstream = state.upstream
         self.level, self.ceiling = state.level, state.ceiling
-        self.parked = state.parked_for_s > 0
+        self.rate_limited = state.rate_limited_for_s > 0
         self.circuit = state.circuit
         self.leased = math.inf if state.lease is None else state.lease.slots
         self.limited = bool(state.windows) or self.limited
@@ -80,7 +80,7 @@ class LaneWaits:
         in_flight = self.in_flight
         if paused:
             self.cause = PAUSED
-        elif self.parked:
+        elif self.rate_limited:
             self.cause = RATE_LIMITED
         elif self.circuit != "closed":
             self.cause = CIRCUIT

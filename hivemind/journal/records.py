@@ -11,8 +11,9 @@ from hivemind.scheduler.events import Event
 from hivemind.world.health import AlertLimits
 from hivemind.world.state import Carried
 
-VERSION = 1
-"""Of the lines. A reader takes what it knows of a newer one, and says so."""
+VERSION = 2
+"""Of the lines. A reader takes what it knows of a newer one, and says so; version 1 had
+other names (:mod:`hivemind.earlier`)."""
 
 
 class JournalBegan(Event, frozen=True):
@@ -58,7 +59,7 @@ class Gap(Event, frozen=True):
 
 
 class JournalEnded(Event, frozen=True):
-    """The proxy ended in good order. A journal that doesn't end with it was cut off."""
+    """The proxy ended in good order. A journal that doesn't end with it is truncated."""
 
 
 class RequestBody(Event, frozen=True):

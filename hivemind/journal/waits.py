@@ -140,7 +140,7 @@ class WaitsFold:
         self._requeue(event.at)
         state = event.state
         self._paused = state.paused
-        self._held = {agent.name for agent in state.agents if agent.paused}
+        self._held = {agent.name for agent in state.agents if agent.held}
         self._parents = {agent.name: agent.parent for agent in state.agents if agent.parent}
         self._exhausted = dict(state.spent)
         for lane in state.lanes:
@@ -197,8 +197,8 @@ class WaitsFold:
         if lane.resuming:
             lane.resuming -= 1
             lane.resumes_until = at + STAGGER_S
-        if lane.parked:
-            lane.parked = False
+        if lane.rate_limited:
+            lane.rate_limited = False
         if lane.in_flight > lane.level and lane.in_flight > 1:
             lane.level = lane.ceiling = math.inf
         if self._exhausted or self._held or self._pending:
@@ -316,14 +316,14 @@ class WaitsFold:
         lane.circuit = event.state
         self._judge(lane)
 
-    def _parked(self, event: ev.LaneParked) -> None:
+    def _rate_limited(self, event: ev.LaneRateLimited) -> None:
         lane = self._lane(event.lane, event.at)
-        lane.parked = True
+        lane.rate_limited = True
         self._judge(lane)
 
     def _released(self, event: ev.LaneReleased) -> None:
         lane = self._lane(event.lane, event.at)
-        lane.parked = False
+        lane.rate_limited = False
         lane.resuming = min(MOST_STAGGERED, lane.waiting)
         lane.resumes_until = event.at
         self._judge(lane)
@@ -397,7 +397,7 @@ class WaitsFold:
         ev.LaneOpened: _lane_opened,
         ev.LevelChanged: _level_changed,
         ev.CircuitChanged: _circuit_changed,
-        ev.LaneParked: _parked,
+        ev.LaneRateLimited: _rate_limited,
         ev.LaneReleased: _released,
         ev.LeaseChanged: _lease_changed,
         ev.LimitsRead: _limits_read,

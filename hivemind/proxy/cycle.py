@@ -194,7 +194,7 @@ class Cycle:
             self.transport.close()
             raise
         except AnswerCut as cut:
-            _log.info("an answer was cut off in the middle: %s", cut)
+            _log.info("an answer was truncated: %s", cut)
         except Exception:
             _log.exception("an application failed")
         if self.disconnected or self.response_complete:

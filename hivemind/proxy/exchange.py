@@ -62,7 +62,7 @@ ERROR_LIMIT = 1 << 20
 PRELUDE_S = 10.0
 """A stream that has begun but has no content for so long (thinking, say) is released, so that the client sees signs of
 life; from then on it can't be retried."""
-_CUT_SHORT = Failure(FailureKind.TRUNCATED, True, message="it ended before its own end marker")
+_TRUNCATED = Failure(FailureKind.TRUNCATED, True, message="it ended before its own end marker")
 _EMPTY = Failure(FailureKind.TRUNCATED, True, message="the answer was empty")
 _TEXTS = {
     "circuit_open": "the upstream keeps failing, so requests wait until it is tried again",
@@ -318,7 +318,7 @@ class Exchange:
         return not (self._task.cancelling() and self._task.uncancel())
 
     async def _refuse_unless_begun(self) -> None:
-        """Send the reason while no content was sent; an answer that has begun is cut off where it is."""
+        """Send the reason while no content was sent; an answer that has begun is truncated where it is."""
         assert self.ticket.refusal is not None
         if self.ticket.content_started:
             self._cut = text_of(self.ticket.refusal)
@@ -438,7 +438,7 @@ class Exchange:
         try:
             decoder = await buffer.release()
         except Truncated as error:
-            return await self._cut_off(self.call.failure_of(error))
+            return await self._truncated(self.call.failure_of(error))
         return await self._stream(response, tap, decoder, buffer.take())
 
     async def _cut_prelude(self, failure: Failure, response: UpstreamResponse, tap: Tap, buffer: ReplyBuffer) -> bool:
@@ -447,8 +447,8 @@ class Exchange:
             decoder = await buffer.release()
             await write(self.writer, decoder, buffer.take(), self._shared.steps)
         except Truncated:
-            return await self._cut_off(failure)
-        return await self._cut_off(failure, self._takes_event(response, tap, decoder))
+            return await self._truncated(failure)
+        return await self._truncated(failure, self._takes_event(response, tap, decoder))
 
     async def _answered_whole(self, response: UpstreamResponse, tap: Tap) -> bool:
         """Hold a reply that isn't a stream to its end, unless it is very long; a truncated one can be retried."""
@@ -473,7 +473,7 @@ class Exchange:
         if state.error is not None:
             return await self._failed(state.error, FailedReply(response, body, stream=not whole))
         if not state.complete:
-            return await self._failed(_CUT_SHORT)
+            return await self._failed(_TRUNCATED)
         if whole and not body and response.status == 200:
             return await self._failed(_EMPTY)
         await self._stop_keepalive()
@@ -486,7 +486,7 @@ class Exchange:
         try:
             await write(self.writer, decoder_for(response.headers), body, self._shared.steps)
         except Truncated as error:
-            return await self._cut_off(self.call.failure_of(error))
+            return await self._truncated(self.call.failure_of(error))
         self._engine.succeed(self.ticket, response.status, self._usage())
         await self.writer.finish()
         return True
@@ -513,14 +513,16 @@ class Exchange:
                 progress.has_news = True
         except UpstreamError as error:
             if not state.complete or state.error is not None or self.writer.has_length:
-                return await self._cut_off(self.call.failure_of(error), self._takes_event(response, tap, decoder, hold))
+                return await self._truncated(
+                    self.call.failure_of(error), self._takes_event(response, tap, decoder, hold)
+                )
             # Only the end of the framing is missing.
         else:
             takes_event = self._takes_event(response, tap, decoder, hold)
             await self._ended(tap)
             if self.call.facts.stream and not state.complete and state.error is None:
                 # Finished cleanly, most SDKs would take it for a whole answer.
-                return await self._cut_off(_CUT_SHORT, takes_event)
+                return await self._truncated(_TRUNCATED, takes_event)
         finally:
             self._shared.progress.discard(progress)
         if state.error is not None:
@@ -546,7 +548,7 @@ class Exchange:
             return hold.is_between
         return tap.is_between and (decoder is not None or decoder_for(response.headers) is None)
 
-    async def _cut_off(self, failure: Failure, takes_event: bool = False) -> bool:
+    async def _truncated(self, failure: Failure, takes_event: bool = False) -> bool:
         """End the client's connection in the middle of the answer, without the end of the body; after an event that
         tells why, where one can follow."""
         failure = self.call.without_credentials(failure)

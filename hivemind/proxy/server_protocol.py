@@ -68,8 +68,8 @@ WRITE_STALL_S = 300.0
 """Longest time in which a client takes nothing of an answer of which more than the write buffer waits for it. It is as
 long as an upstream may be silent, so that a suspended program loses nothing earlier than its answer would end."""
 LINGER_S = 10.0
-"""A connection that was answered before the client had sent everything, or whose answer was cut off, is kept no longer
-for the client to take what it was sent."""
+"""A connection that was answered before the client had sent everything, or whose answer was truncated, is kept no
+longer for the client to take what it was sent."""
 LINGER_BYTES = 1 << 20
 """No more than about this is read and discarded meanwhile."""
 AWAITED_BODY = 256 << 10

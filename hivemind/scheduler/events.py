@@ -99,7 +99,7 @@ class Finished(TicketEvent, frozen=True):
 class Abandoned(TicketEvent, frozen=True):
     """The client left before the end; all that the request held is free again."""
 
-    flying: bool
+    in_flight: bool
     usage: Usage | None = None
 
 
@@ -130,7 +130,7 @@ class CircuitChanged(Event, frozen=True):
     reopens_in_s: float | None = None
 
 
-class LaneParked(Event, frozen=True):
+class LaneRateLimited(Event, frozen=True):
     """The provider asked for a pause (Retry-After); the lane sends nothing until it is over."""
 
     lane: str
@@ -390,7 +390,7 @@ class Hold:
 
 UPCOMING_SHOWN = 100
 GATES = (
-    *("paused", "parked", "circuit", "slot", "upstream", "requests", "tokens"),
+    *("paused", "rate_limited", "circuit", "slot", "upstream", "requests", "tokens"),
     *("fleet", "fleet_slots", "credits"),
     *("budget", "held", "dependency", "backoff"),
 )
@@ -413,7 +413,7 @@ class LeaseGauges:
     """Most requests in flight here; `inf`: no limit."""
     level: float
     """The level of all proxies together, or this one's own while it has to do without the others."""
-    flying: int | None = None
+    in_flight: int | None = None
     """Requests of all proxies in flight; None: unknown."""
     waiting: int | None = None
     age_s: float | None = None
@@ -439,7 +439,7 @@ class LaneState:
     mean_ttft_s: float | None = None
     """Over AIMD's window of samples."""
     latency_target_s: float
-    parked_for_s: float = 0.0
+    rate_limited_for_s: float = 0.0
     paused: bool = False
     circuit: str = "closed"
     circuit_forced: bool = False

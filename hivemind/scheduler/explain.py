@@ -45,7 +45,7 @@ def lane_state(lane: Lane, now: float, *, paused: bool) -> LaneState:
         pinned=aimd.pinned,
         mean_ttft_s=aimd.mean_latency_s,
         latency_target_s=aimd.config.latency_target_s,
-        parked_for_s=max(0.0, lane.paused_until - now),
+        rate_limited_for_s=max(0.0, lane.paused_until - now),
         paused=paused,
         circuit=circuit.state.value,
         circuit_forced=circuit.forced is not None,
@@ -71,7 +71,7 @@ def _lease_gauges(lane: Lane, leasing: Leasing, now: float) -> LeaseGauges:
         members=lease.members,
         slots=lane.gate.slots,
         level=lease.level if leasing.shared else lane.aimd.level,
-        flying=lease.flying,
+        in_flight=lease.in_flight,
         waiting=lease.waiting,
         age_s=None if math.isinf(leasing.taken_at) else now - leasing.taken_at,
     )
@@ -112,7 +112,7 @@ class _LaneView:
         self._for_all: _Shut | None = ("paused", None) if paused else None
         self._lead_s = self._stagger_s = 0.0  # until no gate is shut to all, and between two grants after that
         if now < lane.paused_until:
-            self._for_all = self._for_all or ("parked", lane.paused_until - now)
+            self._for_all = self._for_all or ("rate_limited", lane.paused_until - now)
         if now < max(lane.paused_until, lane.next_grant_at):
             self._lead_s = max(lane.paused_until, lane.next_grant_at) - now
             self._stagger_s = lane.settings.retry.stagger_s

@@ -164,8 +164,8 @@ def _slots(scheduler: Scheduler, tickets: _Tickets) -> Iterator[Violation]:
             yield Violation(
                 "slots", key, "", f"{_are(lane.gate.active, 'slot')} taken, but {_are(active, 'attempt')} in flight."
             )
-        if lane.leasing is not None and sum(lane.leasing.flying) != active:
-            counted = _plural(sum(lane.leasing.flying), "request")
+        if lane.leasing is not None and sum(lane.leasing.in_flight) != active:
+            counted = _plural(sum(lane.leasing.in_flight), "request")
             yield Violation("lease", key, "", f"The lease counts {counted} in flight by class, but has {active}.")
         if lane.total is not None:
             _, others = totals.get(id(lane.total), (lane, 0))

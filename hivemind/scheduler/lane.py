@@ -187,7 +187,7 @@ class Lane:
         ticket.epoch = circuit.epoch
         ticket.reservation = self.allowance(ticket.request.family).take(now, ticket)
         if self.leasing is not None:
-            self.leasing.flying[ticket.priority] += 1
+            self.leasing.in_flight[ticket.priority] += 1
             for window, charge in ticket.reservation:
                 if window.credits is not None:
                     window.credits.take(now, charge.amount, ticket.priority)
@@ -202,7 +202,7 @@ class Lane:
         if self.total is not None:
             self.total.leave()
         if self.leasing is not None:
-            self.leasing.flying[ticket.served_as] -= 1
+            self.leasing.in_flight[ticket.served_as] -= 1
             if gate.active >= gate.slots:
                 self.leasing.urgent = True  # the slot is another proxy's
         if self.circuit.state is not _CLOSED:
@@ -299,7 +299,7 @@ class Lane:
         self.paused_until = until
         self._staggered = int(min(max(self.gate.slots, 1), MOST_STAGGERED))
         if news:
-            self._emit(ev.LaneParked(now, self.key, for_s, cause))
+            self._emit(ev.LaneRateLimited(now, self.key, for_s, cause))
         return True
 
     def resume(self, now: float) -> None:

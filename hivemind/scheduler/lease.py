@@ -75,7 +75,7 @@ class Lease:
     pinned: float | None = None  # an operator holds the level, for all proxies
     members: int = 1
     """Proxies that share the lane."""
-    flying: int | None = None  # requests of all proxies in flight, for people; None: unknown
+    in_flight: int | None = None  # requests of all proxies in flight, for people; None: unknown
     waiting: int | None = None  # likewise those that wait
 
 
@@ -112,7 +112,7 @@ class LaneReport:
     """What a lane used since its last report, and what it wants."""
 
     windows: dict[WindowKey, WindowReport]
-    flying: list[int]  # requests in flight, by priority class
+    in_flight: list[int]  # requests in flight, by priority class
     waiting: list[int]  # waiting requests that only slots or rate windows keep, by priority class
     agents: list[int]  # agents with such requests or requests in flight, by priority class: the lane's weight
     ceiling: float = math.inf  # the highest level that the settings allow, for all proxies together; inf: none

@@ -128,7 +128,7 @@ def lane_report(lane: Lane, leasing: Leasing, now: float) -> LaneReport:
     opened_for_s = None if circuit.outcome in (None, "probe_ok") else lane.config.circuit.cooldown_s
     report = LaneReport(
         windows=_window_reports(lane, leasing, now, needs, shares, first),
-        flying=list(leasing.flying),
+        in_flight=list(leasing.in_flight),
         waiting=waiting,
         agents=lane.queue.agents_at_work(),
         ceiling=float(lane.config.max_concurrency or math.inf) if lane.settings.admission else math.inf,

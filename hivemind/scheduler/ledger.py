@@ -181,12 +181,12 @@ class Ledger:
         """Return what the agent used, requests in flight included, that waits for prices."""
         if self._price is not None:
             return ()
-        flying = [
+        in_flight = [
             Unpriced(ticket.provider, ticket.request.model, ticket.so_far)
             for ticket in agent.tickets.values()
             if ticket.so_far is not None
         ]
-        return *(each.what for each in self._waiting.get(agent.name, ())), *flying
+        return *(each.what for each in self._waiting.get(agent.name, ())), *in_flight
 
     def recall(self, agent: Agent, unpriced: Iterable[Unpriced]) -> None:
         """Go on from what waited for prices when the agent was saved."""

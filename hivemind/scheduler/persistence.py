@@ -26,8 +26,8 @@ class AccountCounts:
     ever: Spent = field(default_factory=Spent)
     at_day: Spent = field(default_factory=Spent)
     at_run: Spent = field(default_factory=Spent)  # what `ever` was when the day, and the run, began
-    flying: Spent = field(default_factory=Spent)
-    """Known use of requests in flight; it counts as used if no later record is written. The name is the store's."""
+    in_flight: Spent = field(default_factory=Spent)
+    """Known use of requests in flight; it counts as used if no later record is written."""
 
 
 @record
@@ -116,7 +116,7 @@ def restore(
         if pool.budget is not None:
             ledger.pool.budget = pool.budget
             ledger.pool_budgeted = True
-    ledger.unsaved = {name for name, saved in found.items() if saved.tree.flying != _NOTHING}
+    ledger.unsaved = {name for name, saved in found.items() if saved.tree.in_flight != _NOTHING}
     for saved in found.values():
         if saved.unpriced and (agent := dispatcher.agents.find(saved.name)) is not None:
             ledger.recall(agent, saved.unpriced)
@@ -162,7 +162,7 @@ def _reunite(dispatcher: Dispatcher, found: dict[str, SavedAgent]) -> None:
 
 
 def _set(account: Account, counts: AccountCounts) -> None:
-    account.ever, account.at_day, account.at_run = counts.ever.plus(counts.flying), counts.at_day, counts.at_run
+    account.ever, account.at_day, account.at_run = counts.ever.plus(counts.in_flight), counts.at_day, counts.at_run
 
 
 def _used_in_flight(dispatcher: Dispatcher) -> dict[Account, Spent]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from hivemind.scheduler.accounts import Spent
 from hivemind.scheduler.scheduler import Scheduler
-from hivemind.store.schema import Batch, Run
+from hivemind.store.schema import SavedBatch, SavedRun
 from hivemind.store.store import Store
 
 EVERY_S = 0.3
@@ -32,7 +32,7 @@ class LedgerStore:
         kept, now = store.take(), self._loop.time()
         self._last = {run.agent: run for run in kept.runs}
         self._next_run = kept.next_run
-        self._runs: dict[int, Run] = {}
+        self._runs: dict[int, SavedRun] = {}
         scheduler.restore(kept.agents, kept.tasks, now, new_run=kept.clean)
         if kept.day not in ("", day):
             scheduler.begin_period(now, "day")
@@ -54,7 +54,7 @@ class LedgerStore:
         last = self._last.get(agent)
         if goes_on and last is not None and last.ended_at is None:
             return
-        self._note(Run(self._next_run, agent, command, cwd, task, self._wall()))
+        self._note(SavedRun(self._next_run, agent, command, cwd, task, self._wall()))
         self._next_run += 1
         self.look()
 
@@ -67,7 +67,7 @@ class LedgerStore:
         self._note(replace(used, ended_at=self._wall(), exit_code=exit_code))
         self.look()
 
-    def last_run(self, agent: str) -> Run | None:
+    def last_run(self, agent: str) -> SavedRun | None:
         """Return what was started as that agent last, in this run of the proxy or an earlier one."""
         return self._last.get(agent)
 
@@ -75,7 +75,7 @@ class LedgerStore:
         """Return the agents whose processes haven't ended as far as known."""
         return [agent for agent, run in self._last.items() if run.ended_at is None]
 
-    def _note(self, run: Run) -> None:
+    def _note(self, run: SavedRun) -> None:
         self._last[run.agent] = self._runs[run.id] = run
 
     def flush(self) -> None:
@@ -87,8 +87,8 @@ class LedgerStore:
         if batch:
             self._store.put(batch)
 
-    def _take(self) -> Batch:
+    def _take(self) -> SavedBatch:
         unsaved, wall, now = self._scheduler.take_unsaved(), self._wall(), self._loop.time()
         runs, self._runs = self._runs, {}
         seen = {name: wall - (now - at) for name, at in unsaved.seen.items()}
-        return Batch(unsaved.agents, seen, unsaved.tasks, unsaved.forgotten, runs, wall, self.day)
+        return SavedBatch(unsaved.agents, seen, unsaved.tasks, unsaved.forgotten, runs, wall, self.day)

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
+from hivemind import earlier
 from hivemind.scheduler.persistence import SavedAgent, Unsaved
 from hivemind.scheduler.tasks import OPEN, SavedTask
 from hivemind.scheduler.types import record
@@ -20,7 +21,7 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 APPLICATION = 0x4869_7665  # marks the file as ours, in SQLite's header
-VERSION = 1
+VERSION = 2
 """Of the tables. A file of another version isn't read; every change of them needs a step from the one before."""
 AGENT_KEPT_S = 90 * 86400.0
 """How long an agent that isn't seen is remembered, unless something was decided about it (a priority, a pause, a stop,
@@ -51,7 +52,7 @@ _LEDGER = "CREATE TABLE IF NOT EXISTS ledger (id INTEGER PRIMARY KEY CHECK (id =
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class SavedRun:
     """One run of an agent's process, which the runner started."""
 
     id: int
@@ -69,13 +70,13 @@ class Run:
 
 
 @record
-class Batch(Unsaved):
+class SavedBatch(Unsaved):
     """What is to be written, all of it or nothing. Records are whole, so a later batch goes over an earlier one.
 
     Here :attr:`seen` is in seconds since the epoch. Forgotten agents go before the records of the batch are written.
     """
 
-    runs: dict[int, Run] = field(default_factory=dict)
+    runs: dict[int, SavedRun] = field(default_factory=dict)
     wall: float = 0.0  # when it was made, in seconds since the epoch
     day: str = ""  # the day that the counts of a day belong to; empty: as it was
     clean: bool = False  # the run has come to its end
@@ -83,7 +84,7 @@ class Batch(Unsaved):
     def __bool__(self) -> bool:
         return bool(self.forgotten or self.agents or self.tasks or self.runs or self.clean)
 
-    def over(self, earlier: Batch) -> Batch:
+    def over(self, earlier: SavedBatch) -> SavedBatch:
         """Return one batch for both, with this one's records over the earlier ones."""
         agents, seen = earlier.agents, earlier.seen
         if self.forgotten:
@@ -106,15 +107,15 @@ class SavedState:
 
     agents: tuple[SavedAgent, ...] = ()  # those that were seen longest ago first
     tasks: tuple[SavedTask, ...] = ()
-    runs: tuple[Run, ...] = ()  # the last of each agent
+    runs: tuple[SavedRun, ...] = ()  # the last of each agent
     next_run: int = 1  # number that no run has yet
     day: str = ""  # the day that the counts of a day belong to; empty: there are none
     clean: bool = True  # the last run had come to its end
 
 
-_FIELDS = tuple(field.name for field in fields(Run))
+_FIELDS = tuple(field.name for field in fields(SavedRun))
 _RUN = ", ".join(_FIELDS)
-_PLACES = ", ".join("?" for _ in fields(Run))
+_PLACES = ", ".join("?" for _ in fields(SavedRun))
 
 
 class NotOurs(Exception):
@@ -139,6 +140,8 @@ def prepare(connection: sqlite3.Connection) -> bool:
     connection.execute("PRAGMA synchronous = NORMAL")
     if not tables:
         connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}COMMIT;")
+    elif version < VERSION:
+        connection.executescript(f"BEGIN IMMEDIATE;{earlier.DATABASE_STEP}PRAGMA user_version = {VERSION};COMMIT;")
     connection.execute(_LEDGER)
     return not tables
 
@@ -150,7 +153,7 @@ def ledger(connection: sqlite3.Connection) -> str:
     return str(name)
 
 
-def write(connection: sqlite3.Connection, batch: Batch) -> None:
+def write(connection: sqlite3.Connection, batch: SavedBatch) -> None:
     """Write all of the batch, or nothing. Raises: sqlite3.Error; OverflowError: a number is too large for a column."""
     with connection:  # commits at the end, or rolls back
         connection.execute("BEGIN IMMEDIATE")
@@ -209,7 +212,7 @@ def shrink(connection: sqlite3.Connection) -> None:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-def runs(connection: sqlite3.Connection) -> Iterator[Run]:
+def runs(connection: sqlite3.Connection) -> Iterator[SavedRun]:
     """Yield the last run of each agent, the newest first. Raises: sqlite3.Error."""
     found = connection.execute(
         f"SELECT {_RUN} FROM runs WHERE id IN (SELECT max(id) FROM runs GROUP BY agent) ORDER BY id DESC"
@@ -217,7 +220,7 @@ def runs(connection: sqlite3.Connection) -> Iterator[Run]:
     for number, name, command, *rest in found:
         words = next(_records("run", list[str], [(name, command)]))
         try:
-            yield msgspec.convert(dict(zip(_FIELDS, (number, name, words, *rest), strict=True)), Run)
+            yield msgspec.convert(dict(zip(_FIELDS, (number, name, words, *rest), strict=True)), SavedRun)
         except msgspec.ValidationError as error:
             raise NotOurs(f"has a run of {name!r} that can't be read ({error})") from None
 
@@ -271,6 +274,6 @@ def _text(record: object) -> str:
     return msgspec.json.encode(record).decode()
 
 
-def _row(run: Run) -> tuple[object, ...]:
-    values = {field.name: getattr(run, field.name) for field in fields(Run)}
+def _row(run: SavedRun) -> tuple[object, ...]:
+    values = {field.name: getattr(run, field.name) for field in fields(SavedRun)}
     return tuple((values | {"command": _text(run.command)}).values())

@@ -19,7 +19,7 @@ from hivemind.errors import UsageError
 from hivemind.store import schema
 from hivemind.store.atomic import DRAFT_SUFFIX
 from hivemind.store.background import BackgroundWriter
-from hivemind.store.schema import Batch, NotOurs, SavedState
+from hivemind.store.schema import NotOurs, SavedBatch, SavedState
 from hivemind.store.token_file import state_dir
 
 _log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ _NO_ROOM = ("SQLITE_FULL", "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_IOERR",
 """The place is at fault rather than the file."""
 
 
-class Store(BackgroundWriter[Batch]):
+class Store(BackgroundWriter[SavedBatch]):
     """What it holds is read at once; from :meth:`start` on a thread writes the batches that are put, in order.
 
     Batches that wait are merged, so that what waits holds at most one record of each agent, task and run, and what is
@@ -67,11 +67,11 @@ class Store(BackgroundWriter[Batch]):
         saved, self._saved = self._saved, SavedState()
         return saved
 
-    def merge(self, last: Batch, item: Batch) -> Batch:
+    def merge(self, last: SavedBatch, item: SavedBatch) -> SavedBatch:
         """Return one batch with the records of both."""
         return item.over(last)
 
-    def write(self, item: Batch) -> tuple[Batch | None, Exception | None]:
+    def write(self, item: SavedBatch) -> tuple[SavedBatch | None, Exception | None]:
         """Write the batch, all or nothing, and log when that begins to fail and when it succeeds again."""
         try:
             schema.write(self._connection, item)
@@ -148,7 +148,7 @@ class Store(BackgroundWriter[Batch]):
     def close(self, *, clean: bool) -> None:
         """Write what is left, and (`clean`) that the run has come to its end. Blocks, for some seconds at most."""
         if clean:
-            self.put(Batch(clean=True))
+            self.put(SavedBatch(clean=True))
         if self.join(CLOSE_S):
             self._connection.close()
         else:
@@ -190,7 +190,7 @@ def opened(given: Path | None, port: int, wall: float) -> Iterator[Store | None]
         if found and store.was_empty:
             _log.warning(
                 "%s was there but empty, so all usage, budgets, priorities, tasks and runs begin with nothing: unless"
-                " the last start was cut short, the file was emptied; put a copy in its place to go on from that%s",
+                " the last start was interrupted, the file was emptied; put a copy in its place to go on from that%s",
                 path,
                 "" if spared is None else f" (what its log still held is in {spared.name})",
             )

@@ -32,7 +32,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TextColumn:
     """A column, and what happens to it on a narrow terminal."""
 
     title: str
@@ -78,7 +78,7 @@ def wrapped(text: str, room: int | None) -> list[str]:
     return [text] if room is None else textwrap.wrap(text, room, break_on_hyphens=False, break_long_words=False)
 
 
-def lines(columns: Sequence[Column], rows: Sequence[Sequence[Cell | str]], room: int | None) -> list[str]:
+def lines(columns: Sequence[TextColumn], rows: Sequence[Sequence[Cell | str]], room: int | None) -> list[str]:
     """Return the table, its titles first, without columns whose cells are all empty."""
     cells = [[each if isinstance(each, Cell) else Cell(each) for each in row] for row in rows]
     shown = [n for n in range(len(columns)) if not cells or any(row[n].text for row in cells)]
@@ -89,7 +89,7 @@ def lines(columns: Sequence[Column], rows: Sequence[Sequence[Cell | str]], room:
     return [_line(columns, row, widths) for row in (titles, *cells)]
 
 
-def _fit(columns: Sequence[Column], widths: dict[int, int], room: int) -> None:
+def _fit(columns: Sequence[TextColumn], widths: dict[int, int], room: int) -> None:
     """Narrow columns to their `least`, then omit columns, then narrow further."""
     while not _cut(widths, room, {n: columns[n].least for n in widths if columns[n].cut}):
         spare = max((n for n in widths if columns[n].spare), key=lambda n: columns[n].spare, default=None)
@@ -109,7 +109,7 @@ def _cut(widths: dict[int, int], room: int, least: dict[int, int]) -> bool:
     return True
 
 
-def _line(columns: Sequence[Column], row: Sequence[Cell], widths: dict[int, int]) -> str:
+def _line(columns: Sequence[TextColumn], row: Sequence[Cell], widths: dict[int, int]) -> str:
     parts, owed = [], 0
     for n, size in widths.items():
         text = row[n].text if len(row[n].text) <= size else row[n].text[: size - 1] + "…"

@@ -70,7 +70,7 @@ class LaneRow(Output):
     active: int
     waiting: int
     circuit: str
-    parked_for_s: Rounded | None = Field(
+    rate_limited_for_s: Rounded | None = Field(
         None, description="Rate-limited: the provider asked to wait so long (Retry-After)."
     )
     windows: list[WindowRow] = Field(default_factory=list)
@@ -165,7 +165,7 @@ class UsageRow(Output):
     finished: int
     failed: int
     retries: int
-    rescued: int = Field(description="Requests that succeeded after a failed attempt that nobody saw.")
+    retried_ok: int = Field(description="Requests that succeeded after a failed attempt that nobody saw.")
     input_tokens: int
     cache_read_tokens: int
     cache_write_tokens: int
@@ -180,14 +180,14 @@ class TotalsRow(UsageRow):
     refused: int
     abandoned: int
     wasted_tokens: int = Field(description="Used by attempts that failed or were left.")
-    agents_saved: int = Field(description="Agents recovered: with a request retried OK, and no failed one.")
+    agents_recovered: int = Field(description="Agents recovered: with a request retried OK, and no failed one.")
 
 
 class AgentUsage(UsageRow):
     agent: str
     waited_s: Rounded = Field(description="In the queue and between attempts, over all its requests.")
     served_s: Rounded = Field(description="From arrival to the last byte, over its finished requests.")
-    first_token_s: Rounded | None = Field(None, description="Of its last answer.")
+    ttft_s: Rounded | None = Field(None, description="Of its last answer.")
 
 
 class LaneMetrics(Output):
@@ -195,7 +195,7 @@ class LaneMetrics(Output):
     active: int
     waiting: int
     retrying: int
-    mean_first_token_s: Rounded | None = None
+    mean_ttft_s: Rounded | None = None
     error_share: Rounded | None = Field(None, description="Of the latest results.")
 
 
@@ -279,7 +279,7 @@ def lane_row(state: LaneState, windows_shown: int = _WINDOWS_SHOWN) -> LaneRow:
         state,
         level=None if math.isinf(state.level) else round(state.level, 2),
         waiting=state.waiting + state.retrying,
-        parked_for_s=state.parked_for_s if state.parked_for_s > 0 else None,
+        rate_limited_for_s=state.rate_limited_for_s if state.rate_limited_for_s > 0 else None,
         windows=windows[:windows_shown],
     )
 
@@ -307,7 +307,7 @@ def agent_row(view: AgentView) -> AgentRow:
         view,
         agent=view.name,
         priority=view.priority.name.lower(),
-        in_flight=view.flying,
+        in_flight=view.in_flight,
         tokens=view.usage.total,
         budget=None if view.budget is None else budget_row(view.budget),
     )

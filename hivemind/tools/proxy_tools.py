@@ -100,7 +100,7 @@ async def status(proxy: ProxyAccess, caller: Caller, args: StatusInput) -> Statu
     limit = args.limit or _TASKS_LISTED
     busiest = sorted(world.agents, key=_busiest)
     if args.limit is None:
-        working = [view for view in busiest if view.flying or view.queued or view.running]
+        working = [view for view in busiest if view.in_flight or view.queued or view.running]
         found.agents = [agent_in_short(view) for view in working[:SUMMARISED] if view is not own]
         found.lanes = [lane_row(state, 0) for state in lanes[:SUMMARISED]]
         found.lanes_left_out = max(0, len(lanes) - SUMMARISED)
@@ -133,7 +133,7 @@ async def metrics(proxy: ProxyAccess, caller: Caller, args: MetricsInput) -> Met
         ),
         agents=[
             AgentUsage.of(
-                view, agent=view.name, unpriced_tokens=view.unpriced, first_token_s=view.ttft_s, **asdict(view.usage)
+                view, agent=view.name, unpriced_tokens=view.unpriced, ttft_s=view.ttft_s, **asdict(view.usage)
             )
             for view in shown
         ],
@@ -148,7 +148,7 @@ _TASKS_LISTED = 20
 
 
 def _busiest(view: AgentView) -> tuple[bool, int, float]:
-    return not view.running, -(view.flying + view.queued), view.last_seen_s
+    return not view.running, -(view.in_flight + view.queued), view.last_seen_s
 
 
 def _amount(view: AgentView, order: str) -> float:
@@ -160,7 +160,7 @@ def _amount(view: AgentView, order: str) -> float:
 
 def _lane(state: LaneState) -> LaneMetrics:
     share = state.circuit_errors / state.circuit_results if state.circuit_results else None
-    return LaneMetrics.of(state, mean_first_token_s=state.mean_ttft_s, error_share=share)
+    return LaneMetrics.of(state, mean_ttft_s=state.mean_ttft_s, error_share=share)
 
 
 @tool("How to point a client at the proxy", read_only=True, idempotent=True)
@@ -388,7 +388,7 @@ def lanes_of(world: Snapshot, agent: str | None, upstream: str | None) -> list[L
 
 def live(agents: Iterable[AgentView]) -> int:
     """Count the agents that occupy a place: those with a running process, or with requests and no known process."""
-    return sum(view.running if view.running is not None else bool(view.flying + view.queued) for view in agents)
+    return sum(view.running if view.running is not None else bool(view.in_flight + view.queued) for view in agents)
 
 
 def _affordable(world: Snapshot, tokens: int | None, dollars: float | None) -> int | None:
@@ -409,8 +409,8 @@ def _room(state: LaneState) -> _Room:
     if state.circuit == "open":
         again = f"; a probe goes in {duration(state.circuit_reopens_in_s)}" if state.circuit_reopens_in_s else ""
         blocked = f"the upstream is failing, so its circuit is open{again}"
-    elif state.parked_for_s > 0:
-        blocked = f"rate-limited: the provider asked to wait {duration(state.parked_for_s)}"
+    elif state.rate_limited_for_s > 0:
+        blocked = f"rate-limited: the provider asked to wait {duration(state.rate_limited_for_s)}"
     tokens, requests = min(left[False], default=None), min(left[True], default=None)
     return _Room(free, tokens, requests, blocked, state.waiting + state.retrying)
 

@@ -133,7 +133,7 @@ class Connection(asyncio.Protocol):
 
     def cut(self, reason: str) -> None:
         """Close at once; the exchange on it has ended too early."""
-        self.abort(self._cut_short(reason))
+        self.abort(self._truncated(reason))
 
     # --- Transport callbacks --------------------------------------------------------------------------------------
 
@@ -206,7 +206,7 @@ class Connection(asyncio.Protocol):
         self.closed = True
         self._deadline.close()
         reason = describe(exc) if exc is not None else "the upstream closed the connection"
-        self.abort(self._cut_short(reason, reused=self._used and not self._received))
+        self.abort(self._truncated(reason, reused=self._used and not self._received))
         self._unsent = self.backlog = _NOTHING
         # It refers to our methods; the cycle would keep us until a garbage collection.
         self._parser = None
@@ -322,7 +322,7 @@ class Connection(asyncio.Protocol):
         else:
             self.abort(UpstreamTimeout(f"no response within {self._timeouts.headers_s:g} s"))
 
-    def _cut_short(self, reason: str, *, reused: bool = False) -> UpstreamError:
+    def _truncated(self, reason: str, *, reused: bool = False) -> UpstreamError:
         if self._response is not None and self._response.status:
             return Truncated(reason)
         return Disconnected(reason, reused=reused)

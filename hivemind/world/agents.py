@@ -53,7 +53,7 @@ class AgentFold(AgentState):
 
     def retention(self) -> tuple[bool, float]:
         """Return the sort key for forgetting agents: first those without an operator's decision, seen longest ago."""
-        return bool(self.paused or self.stopped or self.budget is not None or self.running), self.last_seen
+        return bool(self.held or self.stopped or self.budget is not None or self.running), self.last_seen
 
     def changed(self, event: ev.Event) -> None:
         """Apply one of the rarer events about it or a request of its own, before that request's usage is added."""
@@ -83,7 +83,7 @@ class AgentFold(AgentState):
             case ev.AgentRecalled():
                 self.parent = event.parent or self.parent
                 self.priority = self.priority if event.priority is None else event.priority
-                self.paused, self.stopped = event.paused, event.stopped
+                self.held, self.stopped = event.paused, event.stopped
             case ev.BoostEnded():
                 self.boosted_until = 0.0
 
@@ -139,7 +139,7 @@ class AgentFold(AgentState):
                 for ticket in self.tickets.values():
                     ticket.note(event.at, "boost", about["for_s"], event.who)
             case "PauseAgent":
-                self.paused = about["paused"]
+                self.held = about["paused"]
             case "StopAgent":
                 self.stopped = about["stopped"]
                 before = self._stopped_by(event) if self.stopped else ""
@@ -167,7 +167,7 @@ class AgentFold(AgentState):
         if self.tickets:
             state, in_flight, queued, waits_s, waiting_s = self._open(at)
             waited_s += waits_s
-        held = self.stopped or self.trouble or self.paused or spent or pending
+        held = self.stopped or self.trouble or self.held or spent or pending
         if held and state not in ("streaming", "waiting"):
             state = self._resting(state, spent=spent, pending=pending)
         view: Any = object.__new__(AgentView)  # its constructor takes several times as long with names
@@ -176,14 +176,14 @@ class AgentFold(AgentState):
         view.parent = self.parent
         view.priority = self.priority
         view.state = state
-        view.paused = self.paused
-        view.flying = in_flight
+        view.held = self.held
+        view.in_flight = in_flight
         view.queued = queued
         view.requests = self.requests
         view.finished = self.finished
         view.failed = self.failed
         view.retries = self.retries
-        view.rescued = self.rescued
+        view.retried_ok = self.retried_ok
         view.usage = self.usage
         view.ttft_s = self.ttft_s
         view.waited_s = waited_s
@@ -209,7 +209,7 @@ class AgentFold(AgentState):
         held = (
             (self.stopped, "stopped"),
             (self.trouble == "died" and not spent, "died"),
-            (self.paused, "paused"),
+            (self.held, "held"),
             (spent, "spent"),
             (pending, "pending"),
             (self.trouble == "refused" and state == "idle", "refused"),

@@ -58,7 +58,7 @@ def _key(rule: str, about: str) -> tuple[str, str]:
 def conditions(snapshot: Snapshot, limits: AlertLimits) -> Iterator[Condition]:
     """Yield what is beyond its mark, or near to it."""
     if limits.died:
-        yield from _deaths(snapshot)
+        yield from _died(snapshot)
     if limits.wait_s and snapshot.mode == "serving":
         yield from _wait(snapshot, limits.wait_s)
     if limits.budget_share:
@@ -71,7 +71,7 @@ def conditions(snapshot: Snapshot, limits: AlertLimits) -> Iterator[Condition]:
         yield Condition("spend", "", text, spent > limits.dollars_per_hour)
 
 
-def _deaths(snapshot: Snapshot) -> Iterator[Condition]:
+def _died(snapshot: Snapshot) -> Iterator[Condition]:
     for agent in snapshot.agents:
         if agent.state == "died":
             how = "" if agent.exit_code is None else f" ({exit_text(agent.exit_code)})"
@@ -82,7 +82,7 @@ def _wait(snapshot: Snapshot, limit_s: float) -> Iterator[Condition]:
     """Yield the longest current wait, so that a hundred agents that wait are one alert."""
     gated = {ticket.agent for ticket in snapshot.queue if ticket.gate in OPERATORS}
     gated -= {ticket.agent for ticket in snapshot.queue if ticket.gate not in OPERATORS}
-    free = [agent for agent in snapshot.agents if agent.waiting_s and not agent.paused and agent.name not in gated]
+    free = [agent for agent in snapshot.agents if agent.waiting_s and not agent.held and agent.name not in gated]
     longest = max(free, key=_waiting_s, default=None)
     if longest is None or longest.waiting_s < _LOWER * limit_s:
         return

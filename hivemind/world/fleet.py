@@ -47,7 +47,7 @@ class MemberLane:
     """A :class:`~hivemind.scheduler.lease.LeaseState` by its value."""
     lease_age_s: float | None
     """Age of the last lease; None: it has had none."""
-    flying: int
+    in_flight: int
     waiting: int
     agents: float
     """The lane's weight when what there is gets divided: agents with requests in flight or waiting."""
@@ -80,7 +80,7 @@ class Member:
     """Agents that it has seen."""
     active: int = 0
     """Agents with requests in flight or waiting."""
-    flying: int = 0
+    in_flight: int = 0
     waiting: int = 0
     lanes: tuple[MemberLane, ...] = ()
     seen_s: float = 0.0
@@ -106,7 +106,7 @@ class Taken:
 
     member: str
     label: str
-    flying: int
+    in_flight: int
     waiting: int
     slots: float | None
     share: float
@@ -135,7 +135,7 @@ class FleetLane:
     lane: str
     shown: str
     upstream: str
-    flying: int
+    in_flight: int
     waiting: int
     level: float | None
     """Requests that may be in flight in all of them; None: no limit."""
@@ -221,7 +221,7 @@ def _lane(key: str, members: Sequence[Member]) -> FleetLane:
         key,
         newest.shown,
         newest.upstream,
-        sum(lane.flying for lane in lanes),
+        sum(lane.in_flight for lane in lanes),
         sum(lane.waiting for lane in lanes),
         newest.level,
         windows,
@@ -229,7 +229,7 @@ def _lane(key: str, members: Sequence[Member]) -> FleetLane:
             Taken(
                 member.id,
                 member.label,
-                lane.flying,
+                lane.in_flight,
                 lane.waiting,
                 lane.slots,
                 _part(took[n], took),

@@ -26,7 +26,7 @@ class Gate:
 
 GATES: Mapping[str, Gate] = {
     "paused": Gate("paused", "an operator paused everything", "paused", "everything is paused"),
-    "parked": Gate(
+    "rate_limited": Gate(
         "limited",
         "rate-limited: the provider asked to wait (Retry-After)",
         "rate_limited",

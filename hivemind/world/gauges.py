@@ -22,7 +22,7 @@ _TOLERANCE_S = 0.05
 _FRESH_S = 2.0
 """A lease that is no older is as young as any: it is renewed several times a second. An older one isn't renewed."""
 
-_COUNTDOWNS = frozenset({"parked_for_s", "circuit_reopens_in_s"})
+_COUNTDOWNS = frozenset({"rate_limited_for_s", "circuit_reopens_in_s"})
 _APART = _COUNTDOWNS | {"windows", "upcoming", "lease"}
 _standing = attrgetter(*(each.name for each in fields(LaneState) if each.name not in _APART))
 _counting = attrgetter(*sorted(_COUNTDOWNS))
@@ -35,7 +35,7 @@ def aged(lane: LaneState, for_s: float) -> LaneState:
     """Return the lane's gauges after so many seconds in which nothing happened."""
     return replace(
         lane,
-        parked_for_s=max(0.0, lane.parked_for_s - for_s),
+        rate_limited_for_s=max(0.0, lane.rate_limited_for_s - for_s),
         circuit_reopens_in_s=_less(lane.circuit_reopens_in_s, for_s),
         windows=tuple([_window_aged(each, for_s) for each in lane.windows]),
         upcoming=tuple(

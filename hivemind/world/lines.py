@@ -25,7 +25,7 @@ SETTINGS = "settings"
 _SUBJECTS = ("agent", "task", "lane", "upstream", "about")
 _NAMED = 4
 """Tasks that a line names; the others are counted."""
-_WORDS = {"connect": "no connection", "timeout": "timed out", "truncated": "cut off"}
+_WORDS = {"connect": "no connection", "timeout": "timed out"}
 _COUNTED = {
     WindowKind.REQUESTS: "requests",
     WindowKind.INPUT: "input tokens",
@@ -122,7 +122,12 @@ def _refused(event: ev.Refused) -> Words | None:
 
 
 def _left(event: ev.Abandoned) -> Words:
-    return "info", "left", event.agent, f"the client left {'while its answer came' if event.flying else 'in the queue'}"
+    return (
+        "info",
+        "left",
+        event.agent,
+        f"the client left {'while its answer came' if event.in_flight else 'in the queue'}",
+    )
 
 
 def _level_changed(event: ev.LevelChanged) -> Words | None:
@@ -177,7 +182,7 @@ _LINES: Mapping[type[ev.Event], Callable[[Any], Words | None]] = {
     ev.Abandoned: _left,
     ev.Refused: _refused,
     ev.LaneOpened: lambda event: ("info", "lane", event.lane, f"first request ({event.provider})"),
-    ev.LaneParked: lambda event: ("warn", event.cause, event.lane, f"rate-limited for {duration(event.for_s)}"),
+    ev.LaneRateLimited: lambda event: ("warn", event.cause, event.lane, f"rate-limited for {duration(event.for_s)}"),
     ev.LaneReleased: lambda event: ("good", "lane", event.lane, "rate limit over"),
     ev.CircuitChanged: _circuit_changed,
     ev.LeaseChanged: _lease_changed,

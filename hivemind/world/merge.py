@@ -45,13 +45,13 @@ T = TypeVar("T")
 
 LINES_SHOWN = 200
 TICKETS_APART = 1000
-"""A ticket's number is its proxy's, times this, plus the proxy's own number (:attr:`Part.number`)."""
+"""A ticket's number is its proxy's, times this, plus the proxy's own number (:attr:`ProxyPart.number`)."""
 _RANKS = {state: rank for rank, state in enumerate(AGENT_STATES)}
 _CIRCUITS = ("open", "half_open", "closed")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ProxyPart:
     """One proxy's snapshot."""
 
     member: Member
@@ -75,7 +75,7 @@ class Part:
         return (self.snapshot.wall - self.snapshot.at if self.epoch is None else self.epoch) + self.skew_s
 
 
-def merged(parts: Sequence[Part], address: str = "") -> Snapshot:
+def merged(parts: Sequence[ProxyPart], address: str = "") -> Snapshot:
     """Return the snapshot of all parts at the moment of the first, on whose clock its times are.
 
     Raises: ValueError: there is no part.
@@ -124,7 +124,7 @@ class _Shared:
     `names` has the name of each shared lane that is shown; the first part that has the lane adds it.
     """
 
-    def __init__(self, part: Part, first: Part, names: dict[str, str]) -> None:
+    def __init__(self, part: ProxyPart, first: ProxyPart, names: dict[str, str]) -> None:
         self.part = part
         self._lanes = {lane.shown: names.setdefault(lane.lane, lane.shown) for lane in part.member.lanes}
         self._later_s = part.zero - first.zero
@@ -259,14 +259,14 @@ AGENT_RULES: Mapping[str, Rule | None] = {
     "parent": _known,
     "priority": min,
     "state": _busiest,
-    "paused": all,
-    "flying": sum,
+    "held": all,
+    "in_flight": sum,
     "queued": sum,
     "requests": sum,
     "finished": sum,
     "failed": sum,
     "retries": sum,
-    "rescued": sum,
+    "retried_ok": sum,
     "usage": _total,
     "ttft_s": _known,
     "waited_s": sum,
@@ -294,8 +294,8 @@ TOTALS_RULES: Mapping[str, Rule | None] = {
     "refused": sum,
     "abandoned": sum,
     "retries": sum,
-    "rescued": sum,
-    "agents_saved": _BY_CALLER,
+    "retried_ok": sum,
+    "agents_recovered": _BY_CALLER,
     "tokens_saved": sum,
     "usage": _total,
     "wasted": _total,
@@ -315,7 +315,7 @@ LANE_RULES: Mapping[str, Rule | None] = {
     "pinned": any,
     "mean_ttft_s": _BY_CALLER,
     "latency_target_s": _first,
-    "parked_for_s": max,
+    "rate_limited_for_s": max,
     "paused": all,
     "circuit": _first,
     "circuit_forced": _first,
@@ -377,7 +377,7 @@ def _agent(found: Sequence[tuple[str, AgentView]]) -> AgentView:
     return _combined(latest, AGENT_RULES, machines=machines)
 
 
-def _tasks(parts: Sequence[Part]) -> tuple[TaskView, ...]:
+def _tasks(parts: Sequence[ProxyPart]) -> tuple[TaskView, ...]:
     taken: set[str] = set()
     tasks: list[TaskView] = []
     for part in parts:
@@ -400,7 +400,7 @@ def merged_models(parts: Iterable[Iterable[ModelView]]) -> tuple[ModelView, ...]
     return tuple(models.values())
 
 
-def _recording(parts: Sequence[Part]) -> RecordingView | None:
+def _recording(parts: Sequence[ProxyPart]) -> RecordingView | None:
     """Return the first journal in trouble, if any; each proxy writes its own."""
     for part in parts:
         journal = part.snapshot.recording
@@ -413,8 +413,8 @@ def _recording(parts: Sequence[Part]) -> RecordingView | None:
 def _totals(snapshots: Sequence[Snapshot]) -> Totals:
     """Return the sums of all; an agent that recovered at several proxies did once."""
     recovered = Counter(agent.name for each in snapshots for agent in each.agents if agent.recovered)
-    saved = sum(each.totals.agents_saved for each in snapshots) - (recovered.total() - len(recovered))
-    return _combined([each.totals for each in snapshots], TOTALS_RULES, agents_saved=saved)
+    saved = sum(each.totals.agents_recovered for each in snapshots) - (recovered.total() - len(recovered))
+    return _combined([each.totals for each in snapshots], TOTALS_RULES, agents_recovered=saved)
 
 
 # --- Lanes ------------------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ def rank(agent: AgentView) -> int:
         return REFUSED
     if agent.waiting_s >= WAIT_STEPS_S[0]:
         return WAITING + len(WAIT_STEPS_S) - bisect_right(WAIT_STEPS_S, agent.waiting_s)
-    if agent.flying or agent.queued:
+    if agent.in_flight or agent.queued:
         return BUSY
     if state == "ended":
         return ENDED

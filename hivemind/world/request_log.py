@@ -157,7 +157,7 @@ def _ended(ticket: TicketFold) -> list[Decision]:
         return [Decision(end.at, "ended: the operator stopped its agent", "bad")]
     if isinstance(end, Refused):
         return [Decision(end.at, f"refused with {end.status}: {words(end.reason)}", "bad")]
-    return [Decision(end.at, f"the client left {'while its answer came' if end.flying else 'in the queue'}", "warn")]
+    return [Decision(end.at, f"the client left {'while its answer came' if end.in_flight else 'in the queue'}", "warn")]
 
 
 def _used(usage: Usage | None) -> str:

@@ -21,7 +21,7 @@ MODELS_KEPT = 40
 TICKET_STATES = ("queued", "retry", "waiting", "streaming")
 """In the queue; between two attempts; in flight before the first content; in flight after it."""
 AGENT_STATES = (
-    *("streaming", "waiting", "retry", "queued", "paused", "pending", "spent", "stopped"),
+    *("streaming", "waiting", "retry", "queued", "held", "pending", "spent", "stopped"),
     *("died", "refused", "idle", "ended"),
 )
 """States of an agent, the busiest first."""
@@ -81,10 +81,10 @@ class AgentView:
     priority: Priority
     state: str
     """A ticket state, or `idle`, `ended` (its process, or the one that it is a part of, has ended; without one, it was
-    silent for long), `paused`, `stopped`, `spent` (its budget is used up), `pending` (its task waits), `died` (its
+    silent for long), `held`, `stopped`, `spent` (its budget is used up), `pending` (its task waits), `died` (its
     process ended with an error or by a signal that no operator sent), `refused` (its last request was)."""
-    paused: bool
-    flying: int
+    held: bool
+    in_flight: int
     queued: int
     requests: int
     """Requests seen."""
@@ -93,7 +93,7 @@ class AgentView:
     """Requests that ended in an error for the agent."""
     retries: int
     """Failed attempts that were retried."""
-    rescued: int
+    retried_ok: int
     """Requests that succeeded after at least one failed attempt."""
     usage: Usage
     ttft_s: float | None
@@ -139,7 +139,7 @@ class AgentState:
     parent: str | None = None
     priority: Priority = Priority.NORMAL
     boosted_until: float = 0.0
-    paused: bool = False
+    held: bool = False
     stopped: bool = False
     budget: BudgetState | None = None
     """Its budget in the last sample."""
@@ -157,7 +157,7 @@ class AgentState:
     finished: int = 0
     failed: int = 0
     retries: int = 0
-    rescued: int = 0
+    retried_ok: int = 0
     spoiled: bool = False
     """It saw an error that no operator caused."""
     recovered: bool = False
@@ -269,9 +269,9 @@ class Totals:
     refused: int
     abandoned: int
     retries: int
-    rescued: int
+    retried_ok: int
     """Requests that succeeded after at least one failed attempt, unseen by their agents."""
-    agents_saved: int
+    agents_recovered: int
     """Agents of which a request was retried OK before they saw an error; it never falls."""
     tokens_saved: int
     """Tokens that those agents had used by their last such request; likewise."""
@@ -416,7 +416,7 @@ class AttemptView:
     ended_at: float | None
     """None: it is in flight."""
     outcome: str
-    """`flying`, `answered`, `left`, or its :class:`~hivemind.scheduler.types.FailureKind` by its value."""
+    """`in_flight`, `answered`, `left`, or its :class:`~hivemind.scheduler.types.FailureKind` by its value."""
     status: int | None
     message: str
     retry_in_s: float | None

@@ -93,7 +93,7 @@ class Counts:
     refused: int = 0
     left: int = 0
     retries: int = 0
-    rescued: int = 0
+    retried_ok: int = 0
     usage: Usage = field(default_factory=Usage)
     wasted: Usage = field(default_factory=Usage)
     dollars: float = 0.0
@@ -153,7 +153,7 @@ def counted(state: WorldState) -> Counts:
     """Return a copy of a state's counts; what older versions didn't count is what its agents tell."""
     counts = replace(state.counts)
     if not counts.agents_recovered:
-        found = [agent.saved_tokens for agent in state.agents if agent.rescued and not agent.spoiled]
+        found = [agent.saved_tokens for agent in state.agents if agent.retried_ok and not agent.spoiled]
         counts.agents_recovered, counts.recovered_tokens = len(found), sum(found)
     return counts
 

@@ -114,7 +114,7 @@ class TicketFold(Lifecycle):
 
     def _attempt_view(self, attempt: Attempt) -> AttemptView:
         granted, failed = attempt.granted, attempt.failed
-        outcome = "flying" if attempt.end is None else "left"
+        outcome = "in_flight" if attempt.end is None else "left"
         if failed is not None:
             outcome = failed.kind.value
         elif isinstance(attempt.end, Finished):

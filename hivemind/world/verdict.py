@@ -182,7 +182,7 @@ def lanes_held_up(snapshot: Snapshot) -> frozenset[str]:
     """Return the lanes that send nothing new for now: by the operator, their circuit, the provider, a rate window or
     their lease."""
     states = [view.state for view in snapshot.lanes]
-    held = {each.lane for each in states if each.circuit != "closed" or each.parked_for_s > 0 or each.paused}
+    held = {each.lane for each in states if each.circuit != "closed" or each.rate_limited_for_s > 0 or each.paused}
     return frozenset(held | {each.about for each in snapshot.verdict.findings if each.code in _OF_WINDOWS})
 
 
@@ -234,14 +234,14 @@ def _all_findings(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _of_operator(snapshot: Snapshot) -> Iterator[Finding]:
-    flying = len(snapshot.slots)
+    in_flight = len(snapshot.slots)
     if snapshot.mode == "paused":
         yield Finding("blocked", "paused", "nothing new is sent", ends="until you resume")
     elif snapshot.mode == "draining":
-        ends = f"{flying:,} still in flight" if flying else "until it ends or you accept requests again"
+        ends = f"{in_flight:,} still in flight" if in_flight else "until it ends or you accept requests again"
         yield Finding("blocked", "draining", "new requests are refused", ends=ends)
     for agent in snapshot.agents:
-        if agent.paused and agent.queued and snapshot.mode == "serving":
+        if agent.held and agent.queued and snapshot.mode == "serving":
             yield Finding("note", "agent_held", f"{agent.name} is held", agent.name, "until you release it")
 
 
@@ -321,12 +321,12 @@ def _shut(view: LaneView, snapshot: Snapshot, several: bool) -> Finding | None:
         return _open_circuit(lane, name)
     if not _is_wanted(lane):
         return None
-    if lane.parked_for_s > 0:
-        if not _lasts(view, snapshot.at, lane.parked_for_s):
+    if lane.rate_limited_for_s > 0:
+        if not _lasts(view, snapshot.at, lane.rate_limited_for_s):
             return None
-        ends = f"resumes in {_seconds(lane.parked_for_s)}"
+        ends = f"resumes in {_seconds(lane.rate_limited_for_s)}"
         text = f"{name}rate-limited (Retry-After)"
-        return Finding("degraded", "rate_limited", text, lane.lane, ends, lane.parked_for_s)
+        return Finding("degraded", "rate_limited", text, lane.lane, ends, lane.rate_limited_for_s)
     gates = {hold.gate for hold in lane.upcoming} - OPERATORS - {"backoff"}
     if gates == {"fleet"}:
         return Finding(
@@ -380,10 +380,10 @@ def _ailing(view: LaneView, snapshot: Snapshot, several: bool) -> Iterator[Findi
         yield Finding("note", "circuit_closed", f"{name}circuit forced closed", lane.lane, ends)
     if lane.circuit == "closed":
         yield from _erring(view, snapshot, several)
-        if lane.parked_for_s >= _LASTS_S and _is_wanted(lane):
-            ends = f"resumes in {_seconds(lane.parked_for_s)}"
+        if lane.rate_limited_for_s >= _LASTS_S and _is_wanted(lane):
+            ends = f"resumes in {_seconds(lane.rate_limited_for_s)}"
             text = f"{name}rate-limited (Retry-After)"
-            yield Finding("note", "rate_limited", text, lane.lane, ends, lane.parked_for_s)
+            yield Finding("note", "rate_limited", text, lane.lane, ends, lane.rate_limited_for_s)
 
 
 def _erring(view: LaneView, snapshot: Snapshot, several: bool) -> Iterator[Finding]:
@@ -428,7 +428,7 @@ def _of_host(snapshot: Snapshot) -> Iterator[Finding]:
     if fleet is not None and fleet.state in ("safe", "alone", "connecting"):
         text = {
             "safe": "the fleet's store is away",
-            "alone": "cut off from the fleet",
+            "alone": "disconnected from the fleet",
             "connecting": "the fleet's store can't be reached yet",
         }[fleet.state]
         yield Finding("degraded", "store_away", text, ends="until it answers")

@@ -291,15 +291,15 @@ class World:
         agent.served_s += event.duration_s
         counts.finished += 1
         if event.attempts > 1:
-            agent.rescued += 1
+            agent.retried_ok += 1
             if not agent.spoiled:
                 tokens = agent.usage.total
-                if agent.rescued == 1:
+                if agent.retried_ok == 1:
                     counts.agents_recovered += 1
                     agent.recovered = True
                 counts.recovered_tokens += tokens - agent.saved_tokens
                 agent.saved_tokens = tokens
-            counts.rescued += 1
+            counts.retried_ok += 1
         vitals = self._vitals
         if usage is None:
             vitals.finished(event.at, 0)
@@ -582,7 +582,7 @@ class World:
             yield LaneView(state, tuple(self._curves.points.get(key, ())))
 
     def _held(self, ticket: TicketFold, at: float, mode: str) -> Held:
-        return self._queue.holding(ticket, at, mode, paused=self._agents[ticket.arrived.agent].paused)
+        return self._queue.holding(ticket, at, mode, paused=self._agents[ticket.arrived.agent].held)
 
     def _agent_view(self, agent: AgentFold, at: float, ended: set[str]) -> AgentView:
         task, pending = self._tasks.of(agent.name)
@@ -608,8 +608,8 @@ class World:
             refused=counts.refused,
             abandoned=counts.left,
             retries=counts.retries,
-            rescued=counts.rescued,
-            agents_saved=counts.agents_recovered,
+            retried_ok=counts.retried_ok,
+            agents_recovered=counts.agents_recovered,
             tokens_saved=counts.recovered_tokens,
             usage=counts.usage,
             wasted=counts.wasted,

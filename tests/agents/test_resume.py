@@ -186,7 +186,7 @@ async def test_paused(tmp_path: Path) -> None:
         await on.crashed()
         on.running.proxy.apply(PauseAgent("alice", True), "ann")
         assert await on.resume("alice") == Ran(0, "", "hivemind: alice goes on\n")
-        assert [agent.paused for agent in on.running.snapshot().agents] == [False]
+        assert [agent.held for agent in on.running.snapshot().agents] == [False]
         assert len(on.times()) == 1
 
 
@@ -329,7 +329,7 @@ async def test_the_result(tmp_path: Path) -> None:
         on.running.proxy.apply(PauseAgent("bob", True), "ann")
         released = json.loads((await on.resume("bob", "--json")).out)
         assert (released["done"], released["text"]) == ("released", "bob may go on")
-        assert (released["state"]["paused"], released["state"]["name"], released["checkpoint"]) == (False, "bob", None)
+        assert (released["state"]["held"], released["state"]["name"], released["checkpoint"]) == (False, "bob", None)
         await on.crashed()
         crashed = json.loads((await on.resume("alice", "--json")).out)
         again = f"hivemind resume {crashed['checkpoint']['name']}"

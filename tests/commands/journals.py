@@ -10,7 +10,7 @@ from benchmarks.worlds.agents import Habits
 from benchmarks.worlds.provider import Cost, Rules
 from benchmarks.worlds.world import World, run
 from hivemind.cli.main import main
-from hivemind_mock.bench.runs import Run, execute_run
+from hivemind_mock.bench.runs import BenchRun, execute_run
 from hivemind_mock.provider.config import SCENARIOS
 
 
@@ -24,7 +24,7 @@ def does(capsys: pytest.CaptureFixture[str], *args: str) -> str:
 
 def recorded(folder: Path, scenario: str = "replay-11") -> Path:
     """A journal of a run of a scenario."""
-    run = Run(SCENARIOS[scenario], "hivemind", seed=1, journals=folder)
+    run = BenchRun(SCENARIOS[scenario], "hivemind", seed=1, journals=folder)
     execute_run(run)
     assert run.journal is not None
     return run.journal

@@ -51,7 +51,7 @@ async def test_status_counts_what_waits_at_a_lane(tmp_path: Path) -> None:
         full = at.proxy.snapshot()
         lane, agent = full.lanes[0], full.agents[0]
     waits = replace(lane, state=replace(lane.state, waiting=1, retrying=3))
-    agents = (replace(agent, state="waiting"), replace(agent, name="held", state="paused"))
+    agents = (replace(agent, state="waiting"), replace(agent, name="held", state="held"))
     text = status.shown(
         SnapshotPart("run", "1.2.3", True, (0,), 0, replace(full, lanes=(waits,), agents=agents, queued=4)), 80
     )

@@ -14,7 +14,7 @@ from lab.report_kit import a_night, began, journal
 from hivemind.cli.lab import report
 from hivemind.errors import UsageError
 from hivemind.journal.codec import line_of
-from hivemind.journal.write.segment import Part
+from hivemind.journal.write.segment import JournalPart
 from hivemind.lab.report import output
 from hivemind.parser import Parser
 
@@ -57,7 +57,7 @@ async def test_names_of_journals(tmp_path: Path) -> None:
 async def test_still_being_written(tmp_path: Path) -> None:
     """Of a journal that a proxy still writes the report says so; of one that was cut off, that it was."""
     path = tmp_path / "night.jsonl"
-    part = Part(path)
+    part = JournalPart(path)
     part.append(b"".join(line_of(event) for event in (began(), *a_night()[:-1])))
     going_on = await run(tmp_path, "report", "./night.jsonl", "--markdown")
     part.close()
@@ -66,7 +66,7 @@ async def test_still_being_written(tmp_path: Path) -> None:
         0,
         "hivemind: night.jsonl: It is still being written: this is its state so far.\n",
     )
-    assert "> It was cut off: the program that wrote it was killed." in cut_off.out
+    assert "> It is truncated: the program that wrote it was killed." in cut_off.out
 
 
 async def test_written_over(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ Golden = Callable[[str, str], None]
 def agent(at: Desk, name: str) -> tuple[Priority, bool, bool]:
     """Its priority, whether it is held, whether it is stopped."""
     (found,) = (each for each in at.proxy.snapshot().agents if each.name == name)
-    return found.priority, found.paused, found.stopped
+    return found.priority, found.held, found.stopped
 
 
 async def test_agents_are_steered(tmp_path: Path) -> None:
@@ -151,9 +151,9 @@ async def test_the_new_state_as_json(tmp_path: Path) -> None:
             "hold ann": True,
             "release ann": False,
         }.items():
-            assert (await after(line))["paused"] is paused, line
+            assert (await after(line))["held"] is paused, line
         held = await after("hold ann")
-        assert (held["name"], held["paused"], held["stopped"], held["requests"]) == ("ann", True, False, 2)
+        assert (held["name"], held["held"], held["stopped"], held["requests"]) == ("ann", True, False, 2)
         assert " held " in await at.does("agents --state held")
         assert await at.does("hold ann --undo") == "ann's requests go on\n"
         assert await at.does("hold ann") == "ann's requests wait; streams in flight go on\n"

@@ -11,9 +11,14 @@ from hivemind.cli.operator.budget import budget_share
 from hivemind.console import printable
 from hivemind.scheduler.events import BudgetState, WindowState
 from hivemind.scheduler.types import WindowKind
-from hivemind.text.table import Cell, Column, lines
+from hivemind.text.table import Cell, TextColumn, lines
 
-COLUMNS = (Column("NAME", cut=True), Column("NUMBER", right=True), Column("WHY", spare=1), Column("EMPTY"))
+COLUMNS = (
+    TextColumn("NAME", cut=True),
+    TextColumn("NUMBER", right=True),
+    TextColumn("WHY", spare=1),
+    TextColumn("EMPTY"),
+)
 ROWS = (("short", "1", "because", ""), ("a-name-of-twenty-two-x", "1,000", "", ""))
 
 
@@ -75,7 +80,7 @@ def test_colours(monkeypatch: pytest.MonkeyPatch, looked_at: bool, environ: dict
         monkeypatch.delenv(name, raising=False)
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
-    (_, row) = lines((Column("A"), Column("B")), [[Cell("x", "bad"), "y"]], None)
+    (_, row) = lines((TextColumn("A"), TextColumn("B")), [[Cell("x", "bad"), "y"]], None)
     assert row == ("\x1b[31mx\x1b[0m  y" if coloured else "x  y")
 
 

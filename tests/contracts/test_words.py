@@ -23,11 +23,23 @@ WORDS: Mapping[str, str] = {
     r"(pause|pauses|paused) (its|an|the|your|this) agents?|agents? (is|are|was) paused": "hold",
     r"fly|flying|flies|flown": "in flight",
     r"deaths?": "failed requests, or agents that died",
+    r"(answer|stream|journal|reply)s? (is|was|were|are) cut (off|short)": "truncated",
     r"1 (requests|agents|tokens|tasks|events|attempts|times|commands|proxies|members|journals|hours|days)": "1 request",
 }
 """What isn't said, and what is said instead."""
+NAMES: Mapping[str, str] = {
+    r"(^|_)fly(ing)?(_|$)": "in_flight",
+    r"rescued": "retried_ok",
+    r"(^|_)parked|LaneParked": "rate_limited",
+    r"agents_saved": "agents_recovered",
+    r"(^|_)deaths?(_|$)": "failed",
+    r"first_token_s(econds)?$": "ttft_s",
+    r"cut_short": "truncated",
+}
+"""Parts of names that aren't used, and what is used instead."""
 ELSEWHERE: Mapping[str, str] = {
-    "tui/hivemind_tui/commands/actions.py": "admissions"  # what the palette finds a command by
+    "hivemind/earlier.py": "flying",  # what stands in databases of before
+    "tui/hivemind_tui/commands/actions.py": "admissions",  # what the palette finds a command by
 }
 """By the beginning of a path, a word that means something else there."""
 FORBIDDEN = {re.compile(rf"(?<![-.'\w])(?:{found})(?![-'\w])", re.IGNORECASE): right for found, right in WORDS.items()}
@@ -58,6 +70,16 @@ def prose_of(path: Path) -> Iterator[tuple[int, str]]:
             yield number, re.sub(r"`[^`]*`", "", line)
 
 
+def names_in(path: Path) -> Iterator[tuple[int, str]]:
+    """The names that a module uses, with their lines."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                yield node.lineno, name
+            case ast.arg(arg=name) | ast.keyword(arg=str(name)):
+                yield node.lineno, name
+
+
 def wrong_in(lines: Iterator[tuple[int, str]], where: str) -> list[str]:
     """What is said wrongly, and what would be right."""
     other = next((word for begin, word in ELSEWHERE.items() if where.startswith(begin)), "")
@@ -77,6 +99,20 @@ def test_programs_say_it_in_the_glossarys_words(folder: str) -> None:
     wrong: list[str] = []
     for path in modules(folder):
         wrong += wrong_in(said_in(path), str(path.relative_to(ROOT)))
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("folder", SOURCES)
+def test_names_are_the_glossarys_words(folder: str) -> None:
+    """Fields, functions, parameters and classes, but for the module that translates files of earlier versions."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}: {name}: say {right}"
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if path.name != "earlier.py"
+        for line, name in names_in(path)
+        for found, right in NAMES.items()
+        if re.search(found, name, re.IGNORECASE)
+    ]
     assert not wrong, "\n".join(wrong)
 
 

@@ -25,7 +25,7 @@ from hivemind.api_types import (
     TaskState,
 )
 from hivemind.control.app import control_app
-from hivemind.control.proof import PATH, proof
+from hivemind.control.proof import API, PATH, proof
 from hivemind.control.rights import OPERATOR, Principal, Rights
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.scheduler.events import Event
@@ -43,7 +43,7 @@ RUN = "run-1"
 def proven(target: str, token: str = TOKEN, run: str = RUN) -> bytes:
     """What a proxy with that token answers to a challenge of that path and query."""
     nonce = parse_qs(urlsplit(target).query)["nonce"][0]
-    return json.dumps({"run": run, "proof": proof(token, nonce, run)}).encode()
+    return json.dumps({"run": run, "proof": proof(token, nonce, run), "api": API}).encode()
 
 
 def proving(

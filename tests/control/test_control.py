@@ -54,14 +54,14 @@ async def test_health_has_the_verdict_without_names() -> None:
 async def test_health_while_draining() -> None:
     """While it drains, it says so."""
     gate = asyncio.Event()
-    async with between([gate, ANSWER]) as (proxy, upstream), client() as web, raw(proxy.port) as flying:
-        await flying.send(request("/v1/messages", PLAIN_BODY))
+    async with between([gate, ANSWER]) as (proxy, upstream), client() as web, raw(proxy.port) as in_flight:
+        await in_flight.send(request("/v1/messages", PLAIN_BODY))
         await upstream.until(lambda: len(upstream.requests) == 1)
         draining = asyncio.create_task(proxy.proxy.drain(5))
         await proxy.until(lambda world: world.mode == "draining")
         assert (await web.get(f"{proxy.url}/_health")).json()["status"] == "draining"
         gate.set()
-        assert (await flying.head())[0] == 200
+        assert (await in_flight.head())[0] == 200
         await draining
 
 

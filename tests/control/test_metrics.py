@@ -53,7 +53,7 @@ async def test_vitals() -> None:
     assert buckets == sorted(buckets)
     assert found["hivemind_wait_seconds_bucket", ("+Inf",)] == found["hivemind_wait_seconds_count", ()] == 3
     assert found["hivemind_wait_seconds_sum", ()] == pytest.approx(vitals.waits.sum_s)
-    assert found["hivemind_first_token_seconds_count", ()] == sum(vitals.ttfts.bins) == 3
+    assert found["hivemind_ttft_seconds_count", ()] == sum(vitals.ttfts.bins) == 3
     assert found["hivemind_tokens_per_minute", ()] == vitals.tokens_per_min > 0
     assert found["hivemind_error_share", ()] == found["hivemind_failed_share", ()] == 0
     assert found["hivemind_requests_per_second", ()] > 0

@@ -13,10 +13,10 @@ from functools import cached_property
 from typing import Any
 
 from hivemind_mock.provider.formats import FORMATS as WIRES
-from hivemind_mock.provider.formats.base import ApiError, ErrorKind, Format, Reply, Request
+from hivemind_mock.provider.formats.base import ApiError, ErrorKind, Format, MockReply, Request
 
 Object = dict[str, Any]
-_REPLY = Reply("abcdefghijklmnopqrstuvwx", 1_700_000_000, ("one ", "two ", "three ", "four "), 8, False, 0.01)
+_REPLY = MockReply("abcdefghijklmnopqrstuvwx", 1_700_000_000, ("one ", "two ", "three ", "four "), 8, False, 0.01)
 _PROMPT = [{"role": "user", "content": "hi"}]
 
 

@@ -22,7 +22,7 @@ class Counting:
     def __init__(self, delay_s: float = 0.0) -> None:
         self.delay_s = delay_s
         self.at: list[float] = []
-        self.flying = 0
+        self.in_flight = 0
         self.most = 0
         """In flight at once."""
 
@@ -31,10 +31,10 @@ class Counting:
             while True:
                 await script.request(reader)
                 self.at.append(time.monotonic())
-                self.flying += 1
-                self.most = max(self.most, self.flying)
+                self.in_flight += 1
+                self.most = max(self.most, self.in_flight)
                 await asyncio.sleep(self.delay_s)
-                self.flying -= 1
+                self.in_flight -= 1
                 writer.write(ANSWER)
                 await writer.drain()
 

@@ -12,7 +12,7 @@ import msgspec
 from lupa import luajit21 as lua  # type: ignore[import-untyped]
 
 from hivemind.fleet import budgets
-from hivemind.fleet.messages import Reply, Report
+from hivemind.fleet.messages import SyncReply, SyncReport
 
 T = TypeVar("T")
 
@@ -93,18 +93,18 @@ class State:
         self.table[name] = value
 
 
-def sync(state: State | None, report: Report, now: float, seed: str) -> tuple[State, Reply]:
+def sync(state: State | None, report: SyncReport, now: float, seed: str) -> tuple[State, SyncReply]:
     """Report of a lane. Return its state afterwards, and the answer. Raises: OtherProtocol."""
     table, answer = _TOOLS.run(_ALLOCATOR, None if state is None else state.table, _told(report), seed, now)
     if answer.err:
         raise OtherProtocol(answer.err)
-    return State(table), _answer(answer, Reply)
+    return State(table), _answer(answer, SyncReply)
 
 
-def sync_budgets(state: State, report: budgets.Report, now: float, seed: str) -> budgets.Reply:
+def sync_budgets(state: State, report: budgets.BudgetReport, now: float, seed: str) -> budgets.BudgetReply:
     """Report of budgets, which changes the state, and return the answer."""
     _, answer = _TOOLS.run(_BUDGETS, state.table, _told(report), seed, budgets.CHANNEL, now)
-    return _answer(answer, budgets.Reply)
+    return _answer(answer, budgets.BudgetReply)
 
 
 def _told(report: object) -> Any:

@@ -11,7 +11,7 @@ from world.kit import LANE
 
 from hivemind.fleet.orders import Inbox
 from hivemind.fleet.presence import Beacon
-from hivemind.fleet.store import Store
+from hivemind.fleet.store import FleetStore
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.world.fleet import Member, MemberLane, MemberWindow
 from hivemind.world.snapshot import Snapshot
@@ -53,18 +53,18 @@ class Proxy:
     async def settled(self) -> None:
         """It keeps nothing."""
 
-    def inbox(self, store: Store) -> Inbox:
+    def inbox(self, store: FleetStore) -> Inbox:
         return Inbox(store, self.about.id, self.apply, self.knows, self.settled)
 
-    def beacon(self, store: Store, inbox: Inbox | None = None) -> Beacon:
+    def beacon(self, store: FleetStore, inbox: Inbox | None = None) -> Beacon:
         also = None if inbox is None else inbox.look
         return Beacon(store, lambda: self.about, lambda: self.world, "run", also)
 
 
 @contextlib.asynccontextmanager
-async def opened(url: str) -> AsyncIterator[Store]:
+async def opened(url: str) -> AsyncIterator[FleetStore]:
     """A connection of its own to that store."""
-    store = Store(url)
+    store = FleetStore(url)
     try:
         yield store
     finally:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from fleet.lua import FRESH_S, OtherProtocol, State, sync
 
-from hivemind.fleet.messages import CREDITS_TTL_S, PROTOCOL, SLOTS_TTL_S, Reply, Report, Stated, WindowDemand
+from hivemind.fleet.messages import CREDITS_TTL_S, PROTOCOL, SLOTS_TTL_S, Stated, SyncReply, SyncReport, WindowDemand
 
 REQUESTS = "default|requests"
 START = 1_700_000_000.0
@@ -18,20 +18,20 @@ class Lane:
         self.state: State | None = None
         self.now = START
         self.seq: dict[str, int] = {}
-        self.last: dict[str, Report] = {}
-        self.known: dict[str, Reply] = {}
+        self.last: dict[str, SyncReport] = {}
+        self.known: dict[str, SyncReply] = {}
         if learnt:
             self.report("first", leaving=True)
             self.now += FRESH_S
 
-    def report(self, member: str, **fields: Any) -> Reply:
+    def report(self, member: str, **fields: Any) -> SyncReply:
         self.seq[member] = self.seq.get(member, 0) + 1
         if (known := self.known.get(member)) is not None:
             fields = {"epoch": known.epoch, "version": known.version} | fields
-        self.last[member] = Report(PROTOCOL, member, self.seq[member], **fields)
+        self.last[member] = SyncReport(PROTOCOL, member, self.seq[member], **fields)
         return self.repeat(member)
 
-    def repeat(self, member: str) -> Reply:
+    def repeat(self, member: str) -> SyncReply:
         self.state, reply = sync(self.state, self.last[member], self.now, "seed")
         self.known[member] = reply
         return reply
@@ -112,11 +112,11 @@ def test_an_old_state_is_known_by_its_version_and_its_epoch() -> None:
 def test_the_silent_have_spent_what_they_hold_and_lose_their_slots_later() -> None:
     """Credits of a dead member count as spent, until it comes back and tells; later it is forgotten."""
     lane = Lane()
-    assert lane.wants("a", 50, ceiling=4.0, flying=[0, 0, 4]) == 50
+    assert lane.wants("a", 50, ceiling=4.0, in_flight=[0, 0, 4]) == 50
     lane.wait(CREDITS_TTL_S)
     reply = lane.report("b", waiting=[0, 0, 4], ceiling=4.0, agents=[1.0] * 4)
     assert (reply.windows[REQUESTS].used, reply.members, reply.slots) == (50, 3, 0)
-    assert lane.wants("a", 0, demand={"used": [(2, 20.0)], "first": 0.0}, flying=[0, 0, 4], ceiling=4.0) == 0
+    assert lane.wants("a", 0, demand={"used": [(2, 20.0)], "first": 0.0}, in_flight=[0, 0, 4], ceiling=4.0) == 0
     assert lane.report("b", waiting=[0, 0, 4], ceiling=4.0).windows[REQUESTS].used == 20
     lane.wait(SLOTS_TTL_S)
     reply = lane.report("b", waiting=[0, 0, 4], ceiling=4.0)
@@ -188,11 +188,11 @@ def test_a_large_request_gets_through(large: float) -> None:
 def test_one_congestion_cuts_once() -> None:
     """Members that meet the same congestion cut the level once; without a level the cut begins at what flies."""
     lane = Lane()
-    lane.report("a", flying=[0, 0, 6])
-    lane.report("b", flying=[0, 0, 4])
-    assert lane.report("a", flying=[0, 0, 6], cut=0.5).level == 5
-    assert lane.report("b", flying=[0, 0, 4], cut=0.5).level == 5
-    assert lane.report("b", flying=[0, 0, 4], cut=0.5, cuts=1, floor=3.0).level == 3
+    lane.report("a", in_flight=[0, 0, 6])
+    lane.report("b", in_flight=[0, 0, 4])
+    assert lane.report("a", in_flight=[0, 0, 6], cut=0.5).level == 5
+    assert lane.report("b", in_flight=[0, 0, 4], cut=0.5).level == 5
+    assert lane.report("b", in_flight=[0, 0, 4], cut=0.5, cuts=1, floor=3.0).level == 3
     assert lane.report("a", grow=1.0, settle_s=2.0).level == 3
     lane.now += 2
     assert lane.report("a", grow=1.0, settle_s=2.0).level == 4
@@ -203,7 +203,7 @@ def test_one_congestion_cuts_once() -> None:
 def test_slots_move_to_the_higher_class_and_never_exceed_the_level() -> None:
     """A slot that is taken from one member is given to another only after the one has said that it knows."""
     lane = Lane()
-    busy: dict[str, Any] = {"flying": [0, 0, 2], "waiting": [0, 0, 9], "agents": [0, 0, 9.0], "ceiling": 4.0}
+    busy: dict[str, Any] = {"in_flight": [0, 0, 2], "waiting": [0, 0, 9], "agents": [0, 0, 9.0], "ceiling": 4.0}
     critical: dict[str, Any] = {"waiting": [2], "agents": [1.0], "ceiling": 4.0}
     assert lane.report("a", **busy).slots == 4
     assert lane.report("b", **critical).slots == 0
@@ -211,7 +211,7 @@ def test_slots_move_to_the_higher_class_and_never_exceed_the_level() -> None:
     reply = lane.report("a", **busy)
     assert (reply.slots, reply.kick) == (0, ["a"])
     assert lane.report("b", **critical).slots == 0
-    assert lane.report("a", **busy | {"flying": [0, 0, 3]}).slots == 1
+    assert lane.report("a", **busy | {"in_flight": [0, 0, 3]}).slots == 1
     assert lane.report("b", **critical).slots == 1
     assert lane.report("a", **busy).slots == 1
     assert lane.report("b", **critical).slots == 2
@@ -257,10 +257,10 @@ def test_another_protocol_is_refused() -> None:
     lane.report("a")
     assert lane.state is not None
     lane.state["protocol"] = PROTOCOL + 1
-    with pytest.raises(OtherProtocol, match="state is of protocol 2"):
+    with pytest.raises(OtherProtocol, match="state is of protocol 3"):
         lane.report("a")
     lane.now += 61
     lane.report("a")
     assert lane.state["protocol"] == PROTOCOL
     with pytest.raises(OtherProtocol, match="report is of protocol 9"):
-        sync(None, Report(9, "a", 1), START, "")
+        sync(None, SyncReport(9, "a", 1), START, "")

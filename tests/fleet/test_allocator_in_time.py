@@ -67,7 +67,7 @@ def test_critical_requests_get_the_next_free_slot() -> None:
     found = waits(run, Priority.CRITICAL)
     assert len(found) >= 10
     assert found[int(0.95 * len(found))] <= 2.0
-    assert run.most_flying == 10
+    assert run.most_in_flight == 10
 
 
 @pytest.mark.slow
@@ -84,7 +84,7 @@ def test_slots_take_turns() -> None:
     """Twelve proxies share five slots: never more are in use, nearly all always are, and everyone has its turn."""
     crowds = tuple(Crowd(proxy, 2) for proxy in range(12))
     run = Simulation(Case("turns", crowds, slots=5, lasts_s=120.0, latency_s=1.0)).run()
-    assert run.most_flying == 5
+    assert run.most_in_flight == 5
     assert len(run.sent) >= 0.75 * 5 * 120 / 1.13  # which is the mean latency
     assert min(shares(run, 0.0)) >= 0.75 / 12
 

@@ -13,7 +13,7 @@ from fleet.lua import State, sync
 from redis_server import running
 
 from benchmarks.fleet.simulation import Case, Crowd, Simulation
-from hivemind.fleet.messages import PROTOCOL, Reply, Report
+from hivemind.fleet.messages import PROTOCOL, SyncReply, SyncReport
 from hivemind.scheduler.types import Priority
 
 KEY = "hm:lane:0123456789abcdef0123456789abcdef"
@@ -32,12 +32,12 @@ def test_redis_runs_it_as_it_runs_here(store: redis.Redis) -> None:
     """The same answers, also after the state was lost."""
     script = store.register_script(SCRIPT)
 
-    def both(state: State | None, report: Report, now: float, seed: str) -> tuple[State, Reply]:
+    def both(state: State | None, report: SyncReport, now: float, seed: str) -> tuple[State, SyncReply]:
         if state is None:
             store.delete(KEY)
         answer: Any = script(keys=[KEY], args=[msgspec.json.encode(report), seed, repr(now)])
         state, expected = sync(state, report, now, seed)
-        same(msgspec.to_builtins(expected), msgspec.to_builtins(msgspec.json.decode(answer, type=Reply)))
+        same(msgspec.to_builtins(expected), msgspec.to_builtins(msgspec.json.decode(answer, type=SyncReply)))
         return state, expected
 
     crowds = (Crowd(0, 6), Crowd(1, 3), Crowd(2, 1, Priority.CRITICAL, thinks_s=3.0))
@@ -58,16 +58,16 @@ def same(expected: Any, found: Any) -> None:
 def test_what_it_refuses(store: redis.Redis) -> None:
     """A report or a state of another protocol, and a key that holds something else, get an error with its code."""
     script = store.register_script(SCRIPT)
-    report = msgspec.json.encode(Report(PROTOCOL, "a", 1))
+    report = msgspec.json.encode(SyncReport(PROTOCOL, "a", 1))
     store.delete(KEY)
-    with pytest.raises(redis.ResponseError, match=r"^HMPROTOCOL the report is of protocol 9, this is 1"):
-        script(keys=[KEY], args=[msgspec.json.encode(Report(9, "a", 1)), SEED])
+    with pytest.raises(redis.ResponseError, match=r"^HMPROTOCOL the report is of protocol 9, this is 2"):
+        script(keys=[KEY], args=[msgspec.json.encode(SyncReport(9, "a", 1)), SEED])
     script(keys=[KEY], args=[report, SEED])
     held: Any = store.get(KEY)
-    other = held.replace(b'"protocol":1', b'"protocol":2')
+    other = held.replace(b'"protocol":2', b'"protocol":3')
     assert other != held
     store.set(KEY, other)
-    with pytest.raises(redis.ResponseError, match=r"^HMPROTOCOL the state is of protocol 2, this is 1"):
+    with pytest.raises(redis.ResponseError, match=r"^HMPROTOCOL the state is of protocol 3, this is 2"):
         script(keys=[KEY], args=[report, SEED])
     assert store.get(KEY) == other
     for value in (b"hello", b"[]", b"{}"):
@@ -81,16 +81,16 @@ def test_it_kicks_those_who_are_due_something(store: redis.Redis) -> None:
     script = store.register_script(SCRIPT)
     store.delete(KEY)
     waits: dict[str, Any] = {"waiting": [1], "ceiling": 2.0}
-    busy: dict[str, Any] = {"flying": [0, 0, 2], "ceiling": 2.0}
+    busy: dict[str, Any] = {"in_flight": [0, 0, 2], "ceiling": 2.0}
     ends: dict[str, Any] = {"ceiling": 2.0}
     steps = [(0, "a", busy), (5, "a", busy), (5.1, "b", waits), (5.2, "a", ends), (5.3, "a", ends), (5.4, "a", ends)]
     with store.pubsub() as heard:  # type: ignore[no-untyped-call]
         heard.subscribe(KEY.replace("lane", "kick"))
         kicks = []
         for seq, (at, member, fields) in enumerate(steps, start=1):
-            report = msgspec.json.encode(Report(PROTOCOL, member, seq, **fields))
+            report = msgspec.json.encode(SyncReport(PROTOCOL, member, seq, **fields))
             answer: Any = script(keys=[KEY], args=[report, SEED, repr(START + at)])
-            kicks.append(msgspec.json.decode(answer, type=Reply).kick)
+            kicks.append(msgspec.json.decode(answer, type=SyncReply).kick)
         assert kicks == [[], [], ["a"], ["a"], ["b"], []]
         told: list[bytes | int] = []
         while len(told) < 4:
@@ -101,8 +101,10 @@ def test_it_kicks_those_who_are_due_something(store: redis.Redis) -> None:
 def test_it_reads_the_stores_clock_and_keeps_the_state_for_an_hour(store: redis.Redis) -> None:
     """Without a time among the arguments, as always but in tests."""
     store.delete(KEY)
-    answer: Any = store.register_script(SCRIPT)(keys=[KEY], args=[msgspec.json.encode(Report(PROTOCOL, "a", 1)), SEED])
-    epoch = msgspec.json.decode(answer, type=Reply).epoch
+    answer: Any = store.register_script(SCRIPT)(
+        keys=[KEY], args=[msgspec.json.encode(SyncReport(PROTOCOL, "a", 1)), SEED]
+    )
+    epoch = msgspec.json.decode(answer, type=SyncReply).epoch
     seconds: Any = store.time()
     assert abs(seconds[0] - int(epoch[:13]) / 1000) < 60
     assert epoch[13:] == SEED

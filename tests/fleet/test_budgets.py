@@ -10,7 +10,7 @@ from fleet.lua import FRESH_S, State, sync_budgets
 from scheduler.driving import LANE, Hands, lane_config
 
 from hivemind.fleet.budget_member import BudgetMember
-from hivemind.fleet.budgets import CHUNK_S, Reply
+from hivemind.fleet.budgets import CHUNK_S, BudgetReply
 from hivemind.scheduler.accounts import Account
 from hivemind.scheduler.commands import BeginAgent, EndAgent, SetBudget
 from hivemind.scheduler.config import BudgetConfig, SchedulerConfig
@@ -42,7 +42,7 @@ class Proxy:
     def save(self) -> None:
         self.saved |= self.hands.scheduler.take_unsaved().agents
 
-    def sync(self, *, arrives: bool = True, answered: bool = True, leaving: bool = False) -> Reply | None:
+    def sync(self, *, arrives: bool = True, answered: bool = True, leaving: bool = False) -> BudgetReply | None:
         """Report, and take the answer, unless one of the two is lost."""
         fleet, now = self.fleet, self.fleet.now
         self.hands.now = now
@@ -70,7 +70,7 @@ class Proxy:
         self.save()
 
     @property
-    def flying(self) -> list[Ticket]:
+    def in_flight(self) -> list[Ticket]:
         tickets = [t for agent in self.hands.scheduler.agents.values() for t in agent.tickets.values()]
         return [ticket for ticket in tickets if ticket.state is TicketState.IN_FLIGHT]
 
@@ -127,9 +127,9 @@ def test_together_they_use_no_more_than_one_would(seed: int) -> None:
     away = dict[Proxy, float]()
 
     def check(proxy: Proxy, before: int) -> None:
-        used, reserved, flying = fleet.total(pool)
+        used, reserved, in_flight = fleet.total(pool)
         if pool(proxy).in_flight > before:
-            assert used + reserved <= limit or flying == 1, (used, reserved, limit, flying)
+            assert used + reserved <= limit or in_flight == 1, (used, reserved, limit, in_flight)
 
     for _ in range(300):
         proxy = random.choice(fleet.proxies)
@@ -137,8 +137,8 @@ def test_together_they_use_no_more_than_one_would(seed: int) -> None:
         what = random.random()
         if what < 0.35:
             proxy.ask(random.choice("ab"), random.choice([40, 400, 4_000]))
-        elif what < 0.5 and proxy.flying:
-            ticket = random.choice(proxy.flying)
+        elif what < 0.5 and proxy.in_flight:
+            ticket = random.choice(proxy.in_flight)
             proxy.finish(ticket, random.randrange(2, max(3, estimate(ticket))))
         elif what < 0.9:
             if away.get(proxy, 0.0) <= fleet.now:
@@ -155,13 +155,13 @@ def test_together_they_use_no_more_than_one_would(seed: int) -> None:
         check(proxy, before)
     for _ in range(400):
         for proxy in fleet.proxies:
-            for ticket in proxy.flying:
+            for ticket in proxy.in_flight:
                 proxy.finish(ticket, max(2, estimate(ticket) // 2))
         fleet.wait(0.5)
-        if not any(proxy.waiting for proxy in fleet.proxies) or any(proxy.flying for proxy in fleet.proxies):
+        if not any(proxy.waiting for proxy in fleet.proxies) or any(proxy.in_flight for proxy in fleet.proxies):
             continue
         assert fleet.total(pool)[0] < limit
-    assert not any(proxy.waiting or proxy.flying for proxy in fleet.proxies)
+    assert not any(proxy.waiting or proxy.in_flight for proxy in fleet.proxies)
 
 
 def ready(count: int, command: SetBudget, *configs: BudgetConfig) -> Fleet:
@@ -176,7 +176,7 @@ def use_up(fleet: Fleet, agent: str = "a", *, tokens: int = 100, parent: str | N
     refused, used = set[str](), 0
     for _ in range(rounds):
         for proxy in fleet.proxies:
-            for ticket in proxy.flying:
+            for ticket in proxy.in_flight:
                 proxy.finish(ticket, tokens)
                 used += tokens
             if not proxy.waiting and proxy.name not in refused:
@@ -262,7 +262,7 @@ def test_a_proxy_that_is_started_again_counts_once() -> None:
     fleet.wait(5.0)
     used = second.hands.scheduler.agents["a"].own.state().used_tokens
     assert used == 2_000
-    last = first.flying[0]
+    last = first.in_flight[0]
     first.hands.succeed(last, Usage(499, 0, 0, 1))  # told to the fleet, but not saved
     fleet.wait(1.0)
     first.start()
@@ -299,7 +299,7 @@ def test_without_the_store_the_hold_is_used_and_no_more() -> None:
     fleet.wait(1.0)
     for _ in range(200):
         for proxy in fleet.proxies:
-            for ticket in proxy.flying:
+            for ticket in proxy.in_flight:
                 proxy.finish(ticket, estimate(ticket))
             if not proxy.waiting:
                 proxy.ask(size=40)

@@ -18,11 +18,11 @@ from hivemind.fleet.budgets import (
     KEY,
     PROTOCOL,
     Amount,
-    Decision,
+    BudgetDecision,
+    BudgetReply,
+    BudgetReport,
     Defaults,
     Demand,
-    Reply,
-    Report,
 )
 
 START = 1_700_000_000.0
@@ -64,14 +64,14 @@ def demand(random: Random, account: str, used: Amount) -> Demand:
     )
 
 
-def report(random: Random, ledger: str, seq: int, last: Reply | None) -> Report:
+def report(random: Random, ledger: str, seq: int, last: BudgetReply | None) -> BudgetReport:
     decided = {}
     if random.random() < 0.2:
-        decided[random.choice(["a", "b|c", ""])] = Decision(
+        decided[random.choice(["a", "b|c", ""])] = BudgetDecision(
             random.randrange(4), ledger, random.choice([None, 50]), random.choice([None, 2.5]), who="ann"
         )
     known = last is not None and random.random() < 0.9
-    return Report(
+    return BudgetReport(
         PROTOCOL,
         ledger,
         random.choice(["p", "p", "p", "q"]),
@@ -92,7 +92,7 @@ def test_whatever_is_reported_is_answered(redis: Any, seed: int) -> None:
     random = Random(seed)
     redis.flushall()
     run = redis.register_script((Path(hivemind.fleet.__path__[0]) / "budgets.lua").read_text())
-    now, last = START, dict[str, Reply]()
+    now, last = START, dict[str, BudgetReply]()
     for seq in range(1, 60):
         often = [0.0, 0.25, 1.0, 5.0, 200.0, 4000.0, 100_000.0, 1e6, 1e7]
         now += random.choice(often) if random.random() < 0.2 else 0.25
@@ -101,7 +101,7 @@ def test_whatever_is_reported_is_answered(redis: Any, seed: int) -> None:
         ledger = random.choice("xyz")
         told = report(random, ledger, seq, last.get(ledger))
         answer = run(keys=[KEY], args=[msgspec.json.encode(told), f"seed{seq}", CHANNEL, repr(now)])
-        reply = last[ledger] = msgspec.json.decode(answer, type=Reply)
+        reply = last[ledger] = msgspec.json.decode(answer, type=BudgetReply)
         assert {part.account for part in reply.accounts} <= {each.account for each in told.accounts}
         assert all(min(part.used.tokens, part.chunk.tokens, part.chunk.dollars) >= 0 for part in reply.accounts)
 
@@ -110,8 +110,8 @@ def test_another_protocol_is_refused(redis: Any) -> None:
     """By a word that is no answer."""
     redis.flushall()
     run = redis.register_script((Path(hivemind.fleet.__path__[0]) / "budgets.lua").read_text())
-    run(keys=[KEY], args=[msgspec.json.encode(Report(PROTOCOL, "x", "p", 1)), "seed", CHANNEL])
-    assert run(keys=[KEY], args=[msgspec.json.encode(Report(9, "x", "p", 2)), "seed", CHANNEL]) == b"protocol"
+    run(keys=[KEY], args=[msgspec.json.encode(BudgetReport(PROTOCOL, "x", "p", 1)), "seed", CHANNEL])
+    assert run(keys=[KEY], args=[msgspec.json.encode(BudgetReport(9, "x", "p", 2)), "seed", CHANNEL]) == b"protocol"
 
 
 def test_what_is_no_longer_needed_goes(redis: Any) -> None:
@@ -120,7 +120,7 @@ def test_what_is_no_longer_needed_goes(redis: Any) -> None:
     run = redis.register_script((Path(hivemind.fleet.__path__[0]) / "budgets.lua").read_text())
 
     def tell(seq: int, now: float, accounts: list[Demand]) -> None:
-        told = Report(PROTOCOL, "x", "p", seq, accounts=accounts)
+        told = BudgetReport(PROTOCOL, "x", "p", seq, accounts=accounts)
         run(keys=[KEY], args=[msgspec.json.encode(told), "seed", CHANNEL, repr(now)])
 
     periods = ("run", "ever", "day:2026-11-23")

@@ -14,12 +14,12 @@ from fleet.lua import State, sync
 
 from hivemind.fleet import link
 from hivemind.fleet.link import Link
-from hivemind.fleet.messages import Report
-from hivemind.fleet.store import Fault, Run, Script, Store, StoreError
+from hivemind.fleet.messages import SyncReport
+from hivemind.fleet.store import Fault, FleetStore, Script, ScriptRun, StoreError
 from hivemind.scheduler.lease import LaneReport, Lease, LeaseState
 
 AWAY = StoreError("the store isn't there", "refused", Fault.AWAY)
-CUT_OFF = StoreError("the store can't be reached", "timeout", Fault.CUT_OFF)
+UNREACHABLE = StoreError("the store can't be reached", "timeout", Fault.UNREACHABLE)
 
 
 class FakeStore:
@@ -29,7 +29,7 @@ class FakeStore:
 
     def __init__(self) -> None:
         self.states: dict[str, State] = {}
-        self.reports: list[Report] = []
+        self.reports: list[SyncReport] = []
         self.channels: dict[str, Callable[[str | None], object]] = {}
         self.error: Exception | None = None
         self.at_once: list[int] = []
@@ -39,15 +39,15 @@ class FakeStore:
         await self.pipeline([])
         return b"PONG"
 
-    async def pipeline(self, runs: Sequence[Run]) -> list[Any]:
+    async def pipeline(self, runs: Sequence[ScriptRun]) -> list[Any]:
         await asyncio.sleep(0)
         if self.error is not None:
             raise self.error
         self.at_once.append(len(runs))
         return [self._run(each) for each in runs]
 
-    def _run(self, run: Run) -> bytes:
-        report = msgspec.json.decode(cast(bytes, run.arguments[0]), type=Report)
+    def _run(self, run: ScriptRun) -> bytes:
+        report = msgspec.json.decode(cast(bytes, run.arguments[0]), type=SyncReport)
         self.reports.append(report)
         now = asyncio.get_running_loop().time() + 1e6
         state, reply = sync(self.states.get(run.key), report, now, str(run.arguments[1]))
@@ -86,7 +86,7 @@ class FakeLeases:
 @contextlib.asynccontextmanager
 async def linked(store: FakeStore) -> AsyncIterator[tuple[Link, FakeLeases]]:
     leases = FakeLeases()
-    made = Link(cast(Store, store), leases, Script.of(""), lambda key: f"name of {key[0]}", member="me")
+    made = Link(cast(FleetStore, store), leases, Script.of(""), lambda key: f"name of {key[0]}", member="me")
     made.start()
     try:
         async with asyncio.timeout(20):
@@ -141,7 +141,7 @@ async def test_a_lane_without_requests_leaves_until_it_has_some(monkeypatch: pyt
         await until(lambda: leases.states("a")[-1] is not LeaseState.JOINING)
 
 
-@pytest.mark.parametrize(("error", "state"), [(AWAY, LeaseState.SAFE), (CUT_OFF, LeaseState.ALONE)])
+@pytest.mark.parametrize(("error", "state"), [(AWAY, LeaseState.SAFE), (UNREACHABLE, LeaseState.ALONE)])
 async def test_leases_end_and_come_back(
     error: StoreError, state: LeaseState, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hivemind.fleet.member import Membership
-from hivemind.fleet.messages import CREDITS_TTL_S, SLOTS_TTL_S, Reply, Report, WindowLease
+from hivemind.fleet.messages import CREDITS_TTL_S, SLOTS_TTL_S, SyncReply, SyncReport, WindowLease
 from hivemind.scheduler.lease import LaneReport, Lease, LeaseState, WindowReport
 from hivemind.scheduler.types import WindowKind
 
@@ -26,9 +26,9 @@ def report_of(used: dict[int, float], returned: float = 0.0) -> LaneReport:
     return LaneReport({KEY: window}, [0] * 4, [0, 0, 1, 0], [0, 0, 1, 0])
 
 
-def reply(give: float = 5.0, *, epoch: str = "1", version: int = 1, members: int = 2, used: float = 0.0) -> Reply:
+def reply(give: float = 5.0, *, epoch: str = "1", version: int = 1, members: int = 2, used: float = 0.0) -> SyncReply:
     window = WindowLease(give, limit=LIMIT, used=used)
-    return Reply(epoch, version, windows={NAME: window}, slots=4, level=10.0, members=members)
+    return SyncReply(epoch, version, windows={NAME: window}, slots=4, level=10.0, members=members)
 
 
 def lease_of(lease: Lease | None) -> Lease:
@@ -151,7 +151,7 @@ def test_what_others_hold_isnt_shared() -> None:
     member = Membership("a")
     member.report(100.0)
     window = WindowLease(limit=LIMIT, used=10.0, room=20.0)
-    member.answered(100.0, Reply("1", 1, windows={NAME: window}, members=2))
+    member.answered(100.0, SyncReply("1", 1, windows={NAME: window}, members=2))
     assert limit_in(member.without(103.0, math.inf)) == 9.0
 
 
@@ -219,7 +219,7 @@ class Lane:
     used: dict[int, float] = field(default_factory=dict)
     """Since the last report."""
     sent: deque[tuple[float, float]] = field(default_factory=deque)
-    unanswered: tuple[Report, Reply | None] | None = None
+    unanswered: tuple[SyncReport, SyncReply | None] | None = None
 
     def take(self, lease: Lease | None) -> None:
         if lease is None:
@@ -242,7 +242,7 @@ class Lane:
             self.sent.append((now, amount))
             self.used[int(now)] = self.used.get(int(now), 0.0) + amount
 
-    def report(self, now: float) -> Report:
+    def report(self, now: float) -> SyncReport:
         window = WindowReport(
             self.used, left=self.left, wanted=[0.0, 0.0, self.waiting, 0.0, 0.0], limit=LIMIT, source="settings"
         )
@@ -260,10 +260,10 @@ class Fleet:
         self.lanes = [Lane(Membership(f"m{number}")) for number in range(members)]
         self.state: State | None = None
         self.now = 1000.0
-        self.answers: list[tuple[Lane, int, Reply]] = []
+        self.answers: list[tuple[Lane, int, SyncReply]] = []
         self.most = 0.0
 
-    def ask(self, report: Report) -> Reply:
+    def ask(self, report: SyncReport) -> SyncReply:
         self.state, answer = sync(self.state, report, self.now, f"{random.Random(self.now).random():.10f}")
         return answer
 

@@ -15,8 +15,8 @@ from world.kit import LANE, arrived, told
 
 from hivemind.control.codec import to_plain
 from hivemind.fleet import orders
-from hivemind.fleet.orders import Order, destinations, inbox_key, send
-from hivemind.fleet.store import Store
+from hivemind.fleet.orders import RemoteCommand, destinations, inbox_key, send
+from hivemind.fleet.store import FleetStore
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.commands import Command, Conflict
 from hivemind.scheduler.types import Priority
@@ -46,10 +46,10 @@ def to_all(command: Command, *proxies: Proxy) -> list[tuple[Any, Command]]:
     return destinations(command, [each.about for each in proxies])
 
 
-async def put(store: Store, to: str, *, valid_s: float = 5.0, id: str = "1", name: str = "StopAgent") -> None:
+async def put(store: FleetStore, to: str, *, valid_s: float = 5.0, id: str = "1", name: str = "StopAgent") -> None:
     """A command as another program may put it there."""
     now = int((await store.call("TIME"))[0])  # type: ignore[index]
-    order = Order(id, name, to_plain(STOP), "eve", now + valid_s)
+    order = RemoteCommand(id, name, to_plain(STOP), "eve", now + valid_s)
     await store.call("RPUSH", inbox_key(to), msgspec.json.encode(order))
 
 

@@ -16,7 +16,7 @@ from world.kit import arrived, sampled, state, told
 
 from hivemind.fleet import presence
 from hivemind.fleet.presence import Viewer, pack, unpack, unpack_agents
-from hivemind.fleet.store import Store, StoreError
+from hivemind.fleet.store import FleetStore, StoreError
 from hivemind.world.snapshot import Snapshot
 
 
@@ -41,7 +41,7 @@ def world(agent: str = "ann") -> Snapshot:
 class Counted:
     """A store that counts what is sent to it."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: FleetStore) -> None:
         self._store = store
         self.shown = ""
         self.sent: list[str] = []

@@ -91,7 +91,7 @@ async def test_a_script_steers_any_agent_from_any_proxy() -> None:
         assert len(known.members) == 2
         assert known.me == one.proxy.fleet_now().me
         await control.command_anywhere(PauseAgent("bob", True), "ops")
-        assert other.snapshot().agents[0].paused
+        assert other.snapshot().agents[0].held
         with pytest.raises(Rejected, match="knows 'eve'; nothing was changed; known here: ann"):
             await control.command_anywhere(PauseAgent("eve", True), "ops")
 

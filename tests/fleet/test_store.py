@@ -13,7 +13,7 @@ from ports import unused_port
 from redis_server import RedisServer, running
 
 from hivemind.errors import UsageError
-from hivemind.fleet.store import Fault, Run, Script, Store, StoreError
+from hivemind.fleet.store import Fault, FleetStore, Script, ScriptRun, StoreError
 from hivemind.settings.store_address import store_address
 
 ADD = Script.of("return redis.call('INCRBY', KEYS[1], ARGV[1])")
@@ -27,15 +27,15 @@ def server() -> Iterator[RedisServer]:
 
 
 @contextlib.asynccontextmanager
-async def opened(url: str, ca_file: Path | None = None) -> AsyncIterator[Store]:
-    store = Store(url, ca_file)
+async def opened(url: str, ca_file: Path | None = None) -> AsyncIterator[FleetStore]:
+    store = FleetStore(url, ca_file)
     try:
         yield store
     finally:
         await store.aclose()
 
 
-async def error_of(store: Store) -> StoreError:
+async def error_of(store: FleetStore) -> StoreError:
     with pytest.raises(StoreError) as found:
         await store.call("SET", "a", "1")
     assert "\n" not in str(found.value)
@@ -96,7 +96,7 @@ async def test_commands_and_scripts(server: RedisServer) -> None:
         assert await store.run(ADD, "sum", 2) == 2
         server.command("SCRIPT", "FLUSH")
         # The scripts that it forgot run again, once each, and the other commands aren't repeated.
-        assert await store.pipeline([("INCR", "n"), Run(ADD, "sum", (3,)), ("INCR", "n")]) == [1, 5, 2]
+        assert await store.pipeline([("INCR", "n"), ScriptRun(ADD, "sum", (3,)), ("INCR", "n")]) == [1, 5, 2]
         assert await store.pipeline([]) == []
 
 
@@ -172,7 +172,7 @@ async def test_one_that_refuses_after_silence_may_be_a_firewall(monkeypatch: pyt
             assert (await error_of(store)).kind == "silent"
             server.kill()
             error = await error_of(store)
-            assert (error.kind, error.fault) == ("refused", Fault.CUT_OFF)
+            assert (error.kind, error.fault) == ("refused", Fault.UNREACHABLE)
 
 
 async def test_an_address_that_leads_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +187,7 @@ async def test_an_address_that_leads_nowhere(monkeypatch: pytest.MonkeyPatch) ->
             each.connect_ex(full.getsockname())
         async with opened(f"redis://127.0.0.1:{full.getsockname()[1]}") as store:
             error = await error_of(store)
-            assert (error.kind, error.fault) == ("timeout", Fault.CUT_OFF)
+            assert (error.kind, error.fault) == ("timeout", Fault.UNREACHABLE)
         for each in waiting:
             each.close()
     monkeypatch.undo()
@@ -312,7 +312,7 @@ async def test_no_tls_to_a_port_with_it(tmp_path: Path) -> None:
     with running(certificate=certificate) as server:
         async with opened(server.url.replace("rediss://", "redis://")) as store:
             error = await error_of(store)
-            assert (error.kind, error.fault) == ("hung up", Fault.CUT_OFF)
+            assert (error.kind, error.fault) == ("hung up", Fault.UNREACHABLE)
 
 
 @pytest.mark.parametrize(
@@ -381,4 +381,4 @@ async def test_calls_between_attempts_fail_at_once() -> None:
 def test_a_missing_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "redis.asyncio", None)
     with pytest.raises(UsageError, match=r"pip install 'hivemind-tui\[fleet\]'"):
-        Store("redis://127.0.0.1")
+        FleetStore("redis://127.0.0.1")

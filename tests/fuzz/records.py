@@ -159,7 +159,7 @@ def database(data: bytes) -> None:
         except (schema.NotOurs, sqlite3.Error) as error:
             require(str(error), "it says nothing")
             return
-        schema.write(connection, schema.Batch(wall=1.8e9, clean=True))
+        schema.write(connection, schema.SavedBatch(wall=1.8e9, clean=True))
         again = schema.load(connection, 1.8e9)
         require(
             (again.agents, again.tasks, again.runs) == (saved.agents, saved.tasks, saved.runs), "read again, it differs"

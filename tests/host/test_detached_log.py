@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from hivemind.host.detached.log import earlier, followed, is_written, last_lines
-from hivemind.host.detached.order import Failed, Report, Started, answer_in
+from hivemind.host.detached.order import Failed, Started, StartReport, answer_in
 
 WRITES = """\
 import sys
@@ -64,7 +64,7 @@ def test_answers() -> None:
     """What came before the answer doesn't matter; without one the last line says what happened."""
     for answer in (Started("http://127.0.0.1:1", "t", "log"), Failed("port 1 is in use", 1, True)):
         read, write = os.pipe()
-        Report(write).send(answer)
+        StartReport(write).send(answer)
         with open(read, "rb") as pipe:
             assert answer_in(b"a warning\n" + pipe.read()) == answer
     assert answer_in(b"Traceback\nNameError: x\n") == "NameError: x"

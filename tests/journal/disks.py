@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hivemind.journal.codec import event_of
-from hivemind.journal.write.segment import Closed, Part
+from hivemind.journal.write.segment import Closed, JournalPart
 from hivemind.scheduler.events import Event, Granted, LaneReleased
 
 
@@ -42,7 +42,7 @@ class Disk:
         return [event_of(line) for text in list(self.sheets.values()) for line in text.splitlines(keepends=True)]
 
 
-class MemorySheet(Part):
+class MemorySheet(JournalPart):
     """One file."""
 
     def __init__(self, disk: Disk, path: Path) -> None:

@@ -7,7 +7,7 @@ from journal.disks import granted, numbers
 
 from hivemind.journal.codec import encoded, event_of, line_of
 from hivemind.journal.write import writer
-from hivemind.journal.write.writer import Batch, DeferredLines, joined
+from hivemind.journal.write.writer import DeferredLines, LineBatch, joined
 
 
 def later(number: int) -> DeferredLines:
@@ -19,9 +19,9 @@ def test_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "WORK_S", -1.0)
     monkeypatch.setattr(writer, "REST_S", 0.0)
     batches = [
-        Batch(encoded([granted(2), granted(5)]), [(0, later(1)), (1, later(3)), (1, later(4)), (2, later(6))]),
-        Batch(encoded([granted(7), granted(8)])),
-        Batch(encoded([]), [(0, later(9))]),
+        LineBatch(encoded([granted(2), granted(5)]), [(0, later(1)), (1, later(3)), (1, later(4)), (2, later(6))]),
+        LineBatch(encoded([granted(7), granted(8)])),
+        LineBatch(encoded([]), [(0, later(9))]),
     ]
     lines = joined(batches).splitlines(keepends=True)
     assert numbers([event_of(line) for line in lines]) == list(range(1, 10))

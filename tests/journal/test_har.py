@@ -242,7 +242,7 @@ def test_replays(tmp_path: Path) -> None:
         world.apply(event)
         at = event.at
     snapshot = world.snapshot(at)
-    assert (snapshot.totals.finished, snapshot.totals.rescued, len(snapshot.agents)) == (2, 1, 2)
+    assert (snapshot.totals.finished, snapshot.totals.retried_ok, len(snapshot.agents)) == (2, 1, 2)
     assert {view.state.provider for view in snapshot.lanes} == {"generic"}
     assert [window.remaining for view in snapshot.lanes for window in view.state.windows] == [0]
 

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from world.kit import LANE, abandoned, arrived, budget, commanded, failed, finished, granted, refused, sampled, state
 
-from hivemind.journal.index.activity import COUNTED, MARKED, ROWS_KEPT, Column, Mark, Marker, Overview, Seconds
+from hivemind.journal.index.activity import COUNTED, MARKED, ROWS_KEPT, ActivityColumn, Mark, Marker, Overview, Seconds
 from hivemind.journal.index.builder import world_of
 from hivemind.journal.records import Gap, JournalBegan
 from hivemind.scheduler import events as ev
@@ -31,12 +31,12 @@ def marks(*events: ev.Event) -> list[Mark]:
     ("event", "kind", "who", "said"),
     [
         (Gap(5.0, 3.0, 12, "the disk was full"), "gap", "", "12 events"),
-        (failed(None), "death", "ann", "passed on to the agent"),
-        (refused(), "death", "ann", "queue full"),
+        (failed(None), "failed", "ann", "passed on to the agent"),
+        (refused(), "failed", "ann", "queue full"),
         (ev.CircuitChanged(2.0, LANE, "open", "errors", 30.0), "circuit", LANE, "open"),
         (ev.BudgetWarned(2.0, "ann", budget(used_tokens=5000), exhausted=True), "budget", "ann", "used up"),
         (commanded("PauseAgent", agent="ann", paused=True), "command", "ann", "held"),
-        (ev.LaneParked(2.0, LANE, 30.0, "429"), "parked", LANE, "rate-limited for 30 s"),
+        (ev.LaneRateLimited(2.0, LANE, 30.0, "429"), "rate_limited", LANE, "rate-limited for 30 s"),
         (ev.AgentEnded(2.0, "ann", 1), "ended", "ann", "exit code 1"),
         (ev.StartRefused(2.0, "ann", "the tree of lead is full"), "denied", "ann", "the tree of lead is full"),
         (ev.LevelChanged(2.0, LANE, 3.5, "overloaded"), "cut", LANE, "3.5"),
@@ -54,10 +54,10 @@ def test_there_is_a_mark_of(event: ev.Event, kind: str, who: str, said: str) -> 
 def test_a_cut_is_told_with_the_level_before_it() -> None:
     """Growth isn't marked, but is what a cut starts from; cuts of one lane within a second are one."""
     grown, cut = ev.LevelChanged(1.0, LANE, 1.375, "grow"), ev.LevelChanged(2.0, LANE, 1.0, "truncated")
-    assert [mark.text for mark in marks(grown, cut)] == ["concurrency level 1.4 → 1.0 (cut off)"]
+    assert [mark.text for mark in marks(grown, cut)] == ["concurrency level 1.4 → 1.0 (truncated)"]
     (mark,) = marks(grown, cut, ev.LevelChanged(2.5, LANE, 0.5, "overloaded"))
     assert (mark.text, mark.count) == ("concurrency level 1.4 → 0.5 (overloaded)", 2)
-    assert marks(cut)[0].text == "concurrency level 1.0 (cut off)"
+    assert marks(cut)[0].text == "concurrency level 1.0 (truncated)"
 
 
 @pytest.mark.parametrize(
@@ -84,9 +84,9 @@ def test_what_comes_at_once_is_one_mark() -> None:
     paused = commanded("PauseAgent", agent="ann", paused=True, at=1.3)
     found = marks(*refusals[:2], cut, *refusals[2:], replace(refusals[0], at=2.5), paused, paused)
     assert [(mark.at, mark.kind, mark.count) for mark in found] == [
-        (1.0, "death", 5),
+        (1.0, "failed", 5),
         (1.2, "cut", 1),
-        (2.5, "death", 1),
+        (2.5, "failed", 1),
         (1.3, "command", 1),
         (1.3, "command", 1),
     ]
@@ -100,7 +100,7 @@ def test_a_command_is_told_with_what_there_was_before() -> None:
 
 def columns(
     events: Sequence[ev.Event], count: int, length_s: float, known_s: float = float("inf")
-) -> list[Column | None]:
+) -> list[ActivityColumn | None]:
     """Of these events."""
     world = world_of(BEGAN, None)
     seconds = Seconds(world, 0.0)
@@ -133,11 +133,11 @@ def test_columns_tell_how_much_went_on() -> None:
         10.0,
     )
     assert found == [
-        Column(1, 2, 4.0, 0, 1),
-        Column(1, 1, 4.0, 0, 0),
-        Column(1, 1, 4.0, 0, 0),
-        Column(1, 0, 4.0, 1, 1),
-        Column(0, 0, 4.0, 0, 0),
+        ActivityColumn(1, 2, 4.0, 0, 1),
+        ActivityColumn(1, 1, 4.0, 0, 0),
+        ActivityColumn(1, 1, 4.0, 0, 0),
+        ActivityColumn(1, 0, 4.0, 1, 1),
+        ActivityColumn(0, 0, 4.0, 0, 0),
     ]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hivemind.journal.write.segment import Closed, Part, being_written
+from hivemind.journal.write.segment import Closed, JournalPart, being_written
 
 REAL_WRITE = os.write
 
@@ -37,7 +37,7 @@ def test_rights(tmp_path: Path) -> None:
     """The owner alone reads it, and the folder, whatever the mask is."""
     before = os.umask(0)
     try:
-        Part(tmp_path / "state" / "journals" / "a.jsonl").close()
+        JournalPart(tmp_path / "state" / "journals" / "a.jsonl").close()
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "state" / "journals" / "a.jsonl").stat().st_mode) == 0o600
@@ -48,14 +48,14 @@ def test_never_another_s_file(tmp_path: Path) -> None:
     """A file that is there isn't written to."""
     (tmp_path / "a.jsonl").write_text("mine\n")
     with pytest.raises(FileExistsError):
-        Part(tmp_path / "a.jsonl")
+        JournalPart(tmp_path / "a.jsonl")
 
 
 def test_locked_while_it_is_written(tmp_path: Path) -> None:
     """Anybody can tell whether its writer lives."""
     path = tmp_path / "a.jsonl"
     assert not being_written(path)
-    part = Part(path)
+    part = JournalPart(path)
     assert being_written(path)
     part.close()
     assert not being_written(path)
@@ -64,7 +64,7 @@ def test_locked_while_it_is_written(tmp_path: Path) -> None:
 def test_a_full_disk(small: Path) -> None:
     """What fits is there in whole lines; when there is room again, the next line follows the last."""
     (small / "ballast").write_bytes(b"x" * 8000)
-    part = Part(small / "a.jsonl")
+    part = JournalPart(small / "a.jsonl")
     lines = b"".join(b"line %06d\n" % number for number in range(2000))
     done, error = part.append(lines)
     assert error is not None
@@ -96,7 +96,7 @@ def torn(after: int) -> Callable[[int, bytes], int]:
 def test_half_a_line_that_cannot_be_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is ended before the next one begins, so that only the half is lost to readers, and nothing is written twice
     but that."""
-    part = Part(tmp_path / "a.jsonl")
+    part = JournalPart(tmp_path / "a.jsonl")
 
     def refuse(fd: int, size: int) -> None:
         raise OSError(errno.EINVAL, "no")
@@ -114,7 +114,7 @@ def test_half_a_line_that_cannot_be_taken_back(tmp_path: Path, monkeypatch: pyte
 def test_short_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A system that takes a few bytes at a time gets all of them."""
     monkeypatch.setattr(os, "write", lambda fd, data: REAL_WRITE(fd, bytes(data)[:3]))
-    part = Part(tmp_path / "a.jsonl")
+    part = JournalPart(tmp_path / "a.jsonl")
     assert part.append(b"hello\nworld\n") == (12, None)
     part.close()
     assert (tmp_path / "a.jsonl").read_bytes() == b"hello\nworld\n"
@@ -124,7 +124,7 @@ def test_short_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_file_that_is_gone(tmp_path: Path, by: str) -> None:
     """It is noticed, rather than written where nobody finds it."""
     path = tmp_path / "journals" / "a.jsonl"
-    part = Part(path)
+    part = JournalPart(path)
     if by == "removed":
         path.unlink()
     elif by == "moved":
@@ -144,7 +144,7 @@ def test_a_file_that_is_gone(tmp_path: Path, by: str) -> None:
 def test_a_file_that_somebody_emptied(tmp_path: Path) -> None:
     """It takes nothing more: what would follow couldn't be read without what was there."""
     path = tmp_path / "a.jsonl"
-    part = Part(path)
+    part = JournalPart(path)
     part.append(b"one\n")
     os.truncate(path, 2)
     done, error = part.append(b"two\n")
@@ -155,7 +155,7 @@ def test_a_file_that_somebody_emptied(tmp_path: Path) -> None:
 def test_a_file_that_somebody_else_writes_to(tmp_path: Path) -> None:
     """No line of ours goes on from what isn't ours."""
     path = tmp_path / "a.jsonl"
-    part = Part(path)
+    part = JournalPart(path)
     part.append(b"one\n")
     with path.open("ab") as other:
         other.write(b"garbage")
@@ -178,7 +178,7 @@ def test_files_that_may_only_be_so_large(
         return REAL_WRITE(fd, bytes(data)[:left])
 
     monkeypatch.setattr(os, "write", write)
-    part = Part(tmp_path / "a.jsonl")
+    part = JournalPart(tmp_path / "a.jsonl")
     done, error = part.append(b"12345678\n" * 20_000)
     part.close()
     assert done == room // 9 * 9
@@ -198,7 +198,7 @@ def test_locked_while_another_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     flock = fcntl.flock
     monkeypatch.setattr(fcntl, "flock", busy_at_first)
-    part = Part(tmp_path / "a.jsonl")
+    part = JournalPart(tmp_path / "a.jsonl")
     try:
         assert refused
         assert being_written(part.path)

@@ -25,7 +25,7 @@ from hivemind.journal.event_text import describe
 from hivemind.journal.files import folder_in, parse_moment, part_path
 from hivemind.journal.read.reader import listed, open_journal
 from hivemind.journal.records import Gap, JournalEnded
-from hivemind.journal.write.segment import Part
+from hivemind.journal.write.segment import JournalPart
 from hivemind.scheduler import events as ev
 
 
@@ -63,13 +63,13 @@ def test_ls(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cut = "20261122-000000-8765"
     written(part_path(folder, cut, 1), [began(journal=cut, wall=WALL + 86_400), *answered(101.0)])
     (folder / "rubbish.jsonl").write_bytes(b"rubbish")
-    live = Part(part_path(folder, "live", 1))
+    live = JournalPart(part_path(folder, "live", 1))
     live.append(line_of(began(journal="live")))
     out, err = does(capsys, folder, "ls")
     live.close()
     assert [line.split()[0] for line in out.splitlines()] == ["JOURNAL", cut, NAME, "live"]
     ends = [line.split("  ")[-1].strip() for line in out.splitlines()]
-    assert ends == ["END", "cut off", "ended", "still being written"]
+    assert ends == ["END", "truncated", "ended", "still being written"]
     assert err.startswith(f"hivemind: {folder / 'rubbish.jsonl'}: isn't a journal")
     assert len(err.splitlines()) == 1
     rows = json.loads(does(capsys, folder, "ls", "--json")[0])
@@ -264,7 +264,7 @@ def test_a_pipe_that_closes(folder: Path) -> None:
 def test_follow(folder: Path) -> None:
     """What is written later is given as soon as its line is whole, from part to part, until nobody writes."""
     path = part_path(folder, NAME, 1)
-    part = Part(path)
+    part = JournalPart(path)
     part.append(line_of(began()))
     later = line_of(arrived(101.0))
     steps: Iterator[Callable[[], object]] = iter(
@@ -284,8 +284,8 @@ def test_follow(folder: Path) -> None:
     assert next(steps, None) is None
 
 
-def _next_part(folder: Path, part: Part) -> None:
-    second = Part(part_path(folder, NAME, 2))
+def _next_part(folder: Path, part: JournalPart) -> None:
+    second = JournalPart(part_path(folder, NAME, 2))
     second.append(line_of(began(110.0, part=2)) + line_of(JournalEnded(111.0)))
     second.close()
     part.close()
@@ -294,7 +294,7 @@ def _next_part(folder: Path, part: Part) -> None:
 def test_follow_a_thread(folder: Path) -> None:
     """A writer of its own pace is followed to its end, and nothing of it is lost."""
     path = part_path(folder, NAME, 1)
-    part = Part(path)
+    part = JournalPart(path)
     part.append(line_of(began()))
     more = threading.Event()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hivemind.journal.write.segment import Part, Retention, begin, prune
+from hivemind.journal.write.segment import JournalPart, Retention, begin, prune
 
 WALL = 1_795_286_621.0
 NAME = "20261121-184341-8765"
@@ -56,7 +56,7 @@ def test_a_file_where_the_folder_would_be(tmp_path: Path) -> None:
 
 def test_old_ones_go(tmp_path: Path) -> None:
     """With what was made of them; other files aren't touched."""
-    part = Part(tmp_path / "new.jsonl")
+    part = JournalPart(tmp_path / "new.jsonl")
     for name in ("old.jsonl", "old.2.jsonl", "old.jsonl.index", "notes.txt", "proxy-1.db"):
         file(tmp_path, name, 15)
     file(tmp_path, "young.jsonl", 13)
@@ -67,7 +67,7 @@ def test_old_ones_go(tmp_path: Path) -> None:
 
 def test_too_much_goes_oldest_first(tmp_path: Path) -> None:
     """Until the rest, with the one that is being written, is no more than may be."""
-    part = Part(tmp_path / "new.jsonl")
+    part = JournalPart(tmp_path / "new.jsonl")
     part.append(b"x" * 299 + b"\n")
     for days in (4, 3, 2, 1):
         file(tmp_path, f"d{days}.jsonl", days, 300)
@@ -79,8 +79,8 @@ def test_too_much_goes_oldest_first(tmp_path: Path) -> None:
 def test_what_is_written_stays(tmp_path: Path) -> None:
     """Neither the part that is being written goes, nor anything of a journal that another proxy writes; earlier parts
     of one's own do."""
-    other = Part(tmp_path / "other.2.jsonl")
-    mine = Part(tmp_path / "mine.3.jsonl")
+    other = JournalPart(tmp_path / "other.2.jsonl")
+    mine = JournalPart(tmp_path / "mine.3.jsonl")
     for path in (mine.path, other.path):
         os.utime(path, (0, 0))
     for name in ("other.jsonl", "mine.jsonl", "mine.2.jsonl", "dead.2.jsonl"):
@@ -97,7 +97,7 @@ def test_one_that_cannot_be_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is told, and the others go."""
-    part = Part(tmp_path / "new.jsonl")
+    part = JournalPart(tmp_path / "new.jsonl")
     stuck = file(tmp_path, "a.jsonl", 20)
     file(tmp_path, "b.jsonl", 19)
     unlink = Path.unlink

@@ -92,7 +92,7 @@ BY_CAUSE: Mapping[str, Sequence[ev.Event]] = {
         told(0.0, "PauseAdmissions", paused=True),
         told(5.0, "PauseAdmissions", paused=False),
     ],
-    "rate_limited": [ev.LaneParked(0.0, LANE, 5.0, "429"), ev.LaneReleased(5.0, LANE)],
+    "rate_limited": [ev.LaneRateLimited(0.0, LANE, 5.0, "429"), ev.LaneReleased(5.0, LANE)],
     "circuit": [
         ev.CircuitChanged(0.0, LANE, "open", "529", 3.0),
         ev.CircuitChanged(3.0, LANE, "half_open", "cooldown over"),
@@ -216,7 +216,7 @@ def test_lanes_of_an_upstream_share_its_slots() -> None:
 
 def test_after_a_pause_of_the_provider_requests_are_spaced_out() -> None:
     """The spaces count as part of the pause: without it they would have been sent at once."""
-    run: list[ev.Event] = [opened(), ev.LaneParked(0.0, LANE, 5.0, "429"), ev.LaneReleased(5.0, LANE)]
+    run: list[ev.Event] = [opened(), ev.LaneRateLimited(0.0, LANE, 5.0, "429"), ev.LaneReleased(5.0, LANE)]
     grants = [5.0 + n * STAGGER_S for n in range(3)]
     for ticket, at in enumerate(grants):
         run += [asks(1.0, ticket), goes(at, ticket, at - 1.0), ends(9.0, ticket)]

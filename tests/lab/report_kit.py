@@ -114,7 +114,7 @@ def a_night() -> list[ev.Event]:
         granted(7, 2, "bob", 2, waited_s=3.0),
         failed(8, 2, "bob", None, FailureKind.SERVER_ERROR),
         ev.CircuitChanged(START + 8, LANE, "open", "2 of 3 failed", 10.0),
-        ev.LaneParked(START + 8, LANE, 2.0, "429"),
+        ev.LaneRateLimited(START + 8, LANE, 2.0, "429"),
         ev.LaneReleased(START + 10, LANE),
         ev.CircuitChanged(START + 10, LANE, "closed", "answered"),
         granted(10, 3, "ann", 2, waited_s=1.0),

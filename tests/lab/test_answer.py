@@ -15,7 +15,7 @@ from hivemind.journal.wait_causes import WaitCauses
 from hivemind.lab.foresight.answer import Answer, answer
 from hivemind.lab.foresight.foretell import foretell
 from hivemind.lab.foresight.foretold import WALL, Foretold, foretold, named
-from hivemind.lab.foresight.heldout import HeldOut, Part
+from hivemind.lab.foresight.heldout import HeldOut, HeldOutPart
 from hivemind.lab.foresight.notes import commands
 from hivemind.lab.foresight.prediction import Prediction
 from hivemind.lab.foresight.sentence import sentence
@@ -321,7 +321,7 @@ def test_beyond_what_was_recorded(tmp_path: Path) -> None:
 def test_how_far_the_models_were_off() -> None:
     """By what share, on a part that the fit hadn't seen."""
     drawn = tuple(replace(FIGURES, wall_s=wall_s) for wall_s in (900.0, 901.0, 902.0, 903.0))
-    checked = HeldOut((Part(FIGURES, drawn),))
+    checked = HeldOut((HeldOutPart(FIGURES, drawn),))
     assert checked.off(lambda run: run.wall_s) == pytest.approx(0.196, abs=0.001)
 
 

@@ -72,7 +72,7 @@ def test_every_way_to_end_is_counted() -> None:
     figures = run(*sorted(events, key=lambda event: event.at)).figures()
     assert (figures.agents, figures.finished, figures.requests, figures.open) == (5, 1, 5, 1)
     assert (figures.answered, figures.failed, figures.refused, figures.left) == (1, 1, 1, 1)
-    assert (figures.attempts, figures.retries, figures.rescued, figures.busiest) == (4, 1, 1, 2)
+    assert (figures.attempts, figures.retries, figures.retried_ok, figures.busiest) == (4, 1, 1, 2)
     assert figures.wall_s == 8.0
     assert figures.waited_s == pytest.approx(4.0 + 0.0 + 5.0 + 1.0)
     assert (figures.tokens, figures.wasted_tokens) == (180, 30)

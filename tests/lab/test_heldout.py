@@ -12,7 +12,7 @@ from lab.kit import recorded, served
 from hivemind.journal.figures import Figures, FiguresFold
 from hivemind.lab.foresight import draws
 from hivemind.lab.foresight.draws import Job, carry_out, on_all_cores, one_by_one, part_of
-from hivemind.lab.foresight.heldout import MODEL_ERROR, UNCHECKED, HeldOut, Part, held_out
+from hivemind.lab.foresight.heldout import MODEL_ERROR, UNCHECKED, HeldOut, HeldOutPart, held_out
 from hivemind.lab.foresight.prediction import predict
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import Recording
@@ -61,8 +61,8 @@ def test_too_short(recording: Recording) -> None:
 
 def test_errors_beyond_luck_count() -> None:
     """Draws that differ as much as they are off say nothing against the model; draws that agree do."""
-    lucky = HeldOut((Part(RUN, tuple(replace(RUN, wall_s=wall_s) for wall_s in (80.0, 130.0, 90.0, 140.0))),))
-    wrong = HeldOut((Part(RUN, tuple(replace(RUN, wall_s=wall_s) for wall_s in (129.0, 130.0, 131.0, 130.0))),))
+    lucky = HeldOut((HeldOutPart(RUN, tuple(replace(RUN, wall_s=wall_s) for wall_s in (80.0, 130.0, 90.0, 140.0))),))
+    wrong = HeldOut((HeldOutPart(RUN, tuple(replace(RUN, wall_s=wall_s) for wall_s in (129.0, 130.0, 131.0, 130.0))),))
     assert lucky.error(wall) == pytest.approx(MODEL_ERROR)
     assert wrong.error(wall) > 2 * MODEL_ERROR
     assert wrong.off(wall) == pytest.approx(0.3, abs=0.01)

@@ -73,8 +73,8 @@ def test_saved_as_the_control_room_counts() -> None:
     for event in events:
         world.apply(event)
     totals, run = world.snapshot(events[-1].at).totals, run_of(events)
-    assert totals.agents_saved > 3
-    assert (len(run.saved), run.saved_spending.tokens) == (totals.agents_saved, totals.tokens_saved)
+    assert totals.agents_recovered > 3
+    assert (len(run.saved), run.saved_spending.tokens) == (totals.agents_recovered, totals.tokens_saved)
 
 
 def test_faults_and_what_became_of_them() -> None:
@@ -221,7 +221,11 @@ def test_why_requests_waited() -> None:
 
 def test_a_pause_ends_with_the_run() -> None:
     """A pause and an open circuit that nothing ends are told up to the last event."""
-    events = [ev.CircuitChanged(START + 1, LANE, "open", "x"), ev.LaneParked(START + 2, LANE, 60.0, "429"), sampled(5)]
+    events = [
+        ev.CircuitChanged(START + 1, LANE, "open", "x"),
+        ev.LaneRateLimited(START + 2, LANE, 60.0, "429"),
+        sampled(5),
+    ]
     lane = run_of([opened(), *events]).fold.lanes[LANE]
     assert [(each.begins, each.ends, each.state) for each in lane.spans.kept] == [(2, 5, "paused"), (1, 5, "open")]
 
@@ -251,9 +255,9 @@ def test_a_gap() -> None:
     ]
     assert fold.gaps.kept == [(3, 10, 40)]
     assert fold.faults.ended("open") == 1
-    flying = {round(at, 2): mean for at, mean, _ in fold.lanes[LANE].in_flight.points(16)}
-    assert (flying[0.5], flying[1.5], flying[2.5], flying[13.5], flying[15.5]) == (1, 2, 1, 1, 0)
-    assert not [at for at in flying if 3.05 < at < 10.95]
+    in_flight = {round(at, 2): mean for at, mean, _ in fold.lanes[LANE].in_flight.points(16)}
+    assert (in_flight[0.5], in_flight[1.5], in_flight[2.5], in_flight[13.5], in_flight[15.5]) == (1, 2, 1, 1, 0)
+    assert not [at for at in in_flight if 3.05 < at < 10.95]
     bob = fold.agents["bob"]
     assert (bob.ended, bob.last_end) == (3, "")
 
@@ -304,9 +308,9 @@ def test_a_state_after_a_gap_shows_what_is_open() -> None:
     ]
     assert (ann.requests, ann.answered, bob.ended, bob.last_end, run.fold.faults.ended("open")) == (1, 1, 3, "", 1)
     lane = run.fold.lanes[LANE]
-    flying = {round(at, 2): mean for at, mean, _ in lane.in_flight.points(16)}
-    assert (flying[12.5], flying[15.5]) == (1, 0)
-    assert not [at for at in flying if 3.05 < at < 10.95]
+    in_flight = {round(at, 2): mean for at, mean, _ in lane.in_flight.points(16)}
+    assert (in_flight[12.5], in_flight[15.5]) == (1, 0)
+    assert not [at for at in in_flight if 3.05 < at < 10.95]
 
 
 def test_spent_by_model() -> None:

@@ -90,7 +90,7 @@ def hostile() -> RecordedRun:
         ev.LevelChanged(START + 5, lane, 2.0, EVIL),
         ev.CircuitChanged(START + 5, lane, "open", EVIL),
         ev.CircuitChanged(START + 6, lane, EVIL, EVIL),
-        ev.LaneParked(START + 6, lane, 3.0, EVIL),
+        ev.LaneRateLimited(START + 6, lane, 3.0, EVIL),
     ]
     return run_of(events, first)
 

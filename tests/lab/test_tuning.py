@@ -14,7 +14,7 @@ from lab.kit import recorded, served
 from hivemind.journal.figures import Figures, FiguresFold, Waits
 from hivemind.lab.fit.provider import FittedProvider
 from hivemind.lab.foresight.draws import Job
-from hivemind.lab.foresight.heldout import UNCHECKED, HeldOut, Part
+from hivemind.lab.foresight.heldout import UNCHECKED, HeldOut, HeldOutPart
 from hivemind.lab.simulate.overrides import Change
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.tune.promise import Goal, promised
@@ -227,7 +227,7 @@ def test_refusals_that_nothing_explains(
 
 def test_where_the_models_are_far_off(recording: Recording) -> None:
     """A gain that the models' error on what they haven't seen may have made up isn't recommended, but worth a try."""
-    far_off = HeldOut((Part(replace(RUN, wall_s=100.0), (replace(RUN, wall_s=270.0),) * 4),) * 4)
+    far_off = HeldOut((HeldOutPart(replace(RUN, wall_s=100.0), (replace(RUN, wall_s=270.0),) * 4),) * 4)
 
     def model(values: dict[str, float], _: random.Random) -> Figures:
         return replace(RUN, wall_s=100 + 0.7 * max(0.0, values["max_concurrency"] - 8))

@@ -11,11 +11,11 @@ from hivemind.cli import main as cli
 from hivemind.journal.figures import Figures, FiguresFold
 from hivemind.journal.read.reader import open_journal
 from hivemind_mock.bench.main import tables
-from hivemind_mock.bench.runs import ABLATIONS, Run, RunResult, execute_run
+from hivemind_mock.bench.runs import ABLATIONS, BenchRun, RunResult, execute_run
 from hivemind_mock.provider.config import SCENARIOS
 
 
-def result_of(run: Run, *, dead: int = 0, wall_s: float = 66.0, charged: int = 100) -> RunResult:
+def result_of(run: BenchRun, *, dead: int = 0, wall_s: float = 66.0, charged: int = 100) -> RunResult:
     errors = ("status 429",) * dead
     return RunResult(run, run.scenario.agents - dead, dead, 210 * dead, wall_s, charged, 120, errors)
 
@@ -36,23 +36,23 @@ def test_the_scenarios_are_the_papers() -> None:
 @pytest.mark.slow
 def test_direct_agents_die_as_in_the_paper() -> None:
     """Without a scheduler, agents die beyond five at a time, and their tokens are wasted."""
-    assert execute_run(Run(SCENARIOS["micro-5"], "direct", 1)).dead == 0
-    crowd = execute_run(Run(SCENARIOS["micro-10"], "direct", 1))
+    assert execute_run(BenchRun(SCENARIOS["micro-5"], "direct", 1)).dead == 0
+    crowd = execute_run(BenchRun(SCENARIOS["micro-10"], "direct", 1))
     assert (crowd.dead, crowd.failure_rate, set(crowd.errors)) == (10, 1.0, {"status 429"})
     assert crowd.wasted_tokens > 5_000
-    assert execute_run(Run(SCENARIOS["replay-11"], "direct", 1)).dead >= 7
+    assert execute_run(BenchRun(SCENARIOS["replay-11"], "direct", 1)).dead >= 7
 
 
 @pytest.mark.parametrize("name", ["micro-5", "replay-11"])
 def test_a_run_repeats_exactly(name: str) -> None:
     """The same seed gives the same outcome to the last token and microsecond."""
-    plan = Run(SCENARIOS[name], "direct", 7)
+    plan = BenchRun(SCENARIOS[name], "direct", 7)
     assert execute_run(plan) == execute_run(plan)
 
 
 def test_nobody_dies_through_hivemind() -> None:
     """Faults and limits that kill most agents kill none, and every attempt made good was forced by a fault."""
-    result = execute_run(Run(SCENARIOS["replay-11"], "hivemind", 1))
+    result = execute_run(BenchRun(SCENARIOS["replay-11"], "hivemind", 1))
     assert (result.alive, result.dead, result.wasted_tokens) == (11, 0, 0)
     assert result.charged > SCENARIOS["replay-11"].agents * SCENARIOS["replay-11"].turns
 
@@ -60,19 +60,19 @@ def test_nobody_dies_through_hivemind() -> None:
 @pytest.mark.slow
 def test_without_retry_agents_die() -> None:
     """The ablation turns off what it says."""
-    assert execute_run(Run(SCENARIOS["replay-11"], "hivemind", 1, "No retry")).dead > 3
+    assert execute_run(BenchRun(SCENARIOS["replay-11"], "hivemind", 1, "No retry")).dead > 3
     assert list(ABLATIONS) == ["Full", "No admission", "No rate limit", "No backpressure", "No retry", "Adm. only"]
 
 
 @pytest.mark.parametrize(("charged", "bound"), [(0, 0), (60, 0), (61, 60), (120, 60), (121, 120)])
 def test_the_lower_bound_counts_whole_windows(charged: int, bound: float) -> None:
     """The first window is free; each further one must be waited for."""
-    assert result_of(Run(SCENARIOS["replay-11"], "hivemind", 1), charged=charged).lower_bound_s == bound
+    assert result_of(BenchRun(SCENARIOS["replay-11"], "hivemind", 1), charged=charged).lower_bound_s == bound
 
 
 def test_the_table_shows_means_over_the_seeds() -> None:
     """One row a scenario and mode, the worst ratio beside the mean."""
-    plans = [Run(SCENARIOS["replay-11"], "hivemind", seed) for seed in (1, 2)]
+    plans = [BenchRun(SCENARIOS["replay-11"], "hivemind", seed) for seed in (1, 2)]
     (table,) = tables([result_of(plans[0]), result_of(plans[1], dead=2, wall_s=60.0)])
     assert len(table.splitlines()) == 2
     row = table.splitlines()[1].split()
@@ -130,7 +130,7 @@ def test_the_command_leaves_journals(tmp_path: Path) -> None:
         "replay-11-no-rate-limit-1.jsonl",
         "replay-11-no-retry-1.jsonl",
     ]
-    plain = execute_run(Run(SCENARIOS["replay-11"], "hivemind", 1))
+    plain = execute_run(BenchRun(SCENARIOS["replay-11"], "hivemind", 1))
     figures = recorded(tmp_path / "kept" / "replay-11-1.jsonl")
     assert (figures.agents, figures.finished, figures.answered, figures.attempts) == (11, 11, 88, plain.attempts)
     assert figures.wall_s == pytest.approx(plain.wall_s)

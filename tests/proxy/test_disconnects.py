@@ -38,7 +38,7 @@ async def at_rest(proxy: Running) -> None:
     for lane in world.lanes:
         assert (lane.state.active, lane.state.waiting, lane.state.retrying) == (0, 0, 0)
         assert [window.reserved for window in lane.state.windows] == [0] * len(lane.state.windows)
-    assert all((agent.flying, agent.queued) == (0, 0) for agent in world.agents)
+    assert all((agent.in_flight, agent.queued) == (0, 0) for agent in world.agents)
 
 
 STAGES: dict[str, tuple[Play, bytes, str]] = {

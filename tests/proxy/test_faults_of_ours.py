@@ -63,7 +63,7 @@ async def test_a_cut_on_purpose_is_said_plainly(play: Play, body: bytes, caplog:
         assert not (await client.rest()).endswith(b"0\r\n\r\n")
     (record,) = [each for each in caplog.records if each.name == CYCLE]
     assert record.levelno == logging.INFO
-    assert record.getMessage().startswith("an answer was cut off in the middle: request 1 of ")
+    assert record.getMessage().startswith("an answer was truncated: request 1 of ")
     assert len(record.getMessage().rpartition(": ")[2]) > 10, "why"
 
 

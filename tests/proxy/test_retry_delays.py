@@ -208,6 +208,6 @@ def test_no_retry_after_freezes_the_lane(delay: str) -> None:
         assert (await web.post("/v1/messages", content=BODY)).status_code in (200, 429)
         await _one(web, proxy)
         assert asyncio.get_running_loop().time() - stage.times[0] < 5
-        assert [lane.state.parked_for_s for lane in proxy.snapshot().lanes] == [0.0]
+        assert [lane.state.rate_limited_for_s for lane in proxy.snapshot().lanes] == [0.0]
 
     play(stage, work)

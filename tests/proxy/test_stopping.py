@@ -120,7 +120,7 @@ async def test_an_answer_that_has_begun_is_cut(play: Play, body: bytes) -> None:
         await upstream.until(lambda: not upstream.open)
         await at_rest(proxy)
         (agent,) = proxy.snapshot().agents
-        assert (agent.flying, agent.queued) == (0, 0)
+        assert (agent.in_flight, agent.queued) == (0, 0)
 
 
 async def test_waiting() -> None:

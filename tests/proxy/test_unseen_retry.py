@@ -76,7 +76,7 @@ async def test_whole_answer(play: Play) -> None:
         assert (answer.status_code, answer.content) == (200, ANSWER.partition(b"\r\n\r\n")[2])
         assert [Seen.of(raw_request) for raw_request in upstream.requests] == [Seen.of(upstream.requests[0])] * 2
         totals = proxy.snapshot().totals
-        assert (totals.retries, totals.rescued, totals.failed, totals.finished) == (1, 1, 0, 1)
+        assert (totals.retries, totals.retried_ok, totals.failed, totals.finished) == (1, 1, 0, 1)
 
 
 @pytest.mark.parametrize("play", [*ENDINGS.values(), *STREAM_ENDINGS.values()], ids=[*ENDINGS, *STREAM_ENDINGS])
@@ -86,7 +86,7 @@ async def test_stream(play: Play) -> None:
         answer = await http_client.post(proxy.url + MESSAGES, content=STREAM_BODY)
         assert (answer.status_code, answer.content) == (200, b"".join(MESSAGE))
         assert len(upstream.requests) == 2
-        assert proxy.snapshot().totals.rescued == 1
+        assert proxy.snapshot().totals.retried_ok == 1
 
 
 DIALECTS: dict[str, tuple[str, bytes, Play, bytes]] = {
@@ -155,7 +155,7 @@ async def test_what_follows_an_error_in_one_read(name: str, rest: int) -> None:
         answer = await http_client.post(proxy.url + path, content=body)
         assert (answer.status_code, answer.content) == (200, b"".join(good))
         assert len(upstream.requests) == 2
-        assert proxy.snapshot().totals.rescued == 1
+        assert proxy.snapshot().totals.retried_ok == 1
 
 
 @pytest.mark.parametrize("control", ["\0", "\x01", "\x1b", "\x7f"])

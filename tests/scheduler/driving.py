@@ -166,9 +166,9 @@ class Hands:
         """Keep what happened, and check that every invariant holds."""
         self.log += self.scheduler.events
         self.scheduler.events.clear()
-        flying = [ticket for ticket in self.scheduler.decisions if ticket.state is TicketState.IN_FLIGHT]
-        self.granted += [ticket for ticket in flying if ticket.refusal is None]
-        self.ending += [ticket for ticket in flying if ticket.refusal is not None]
+        in_flight = [ticket for ticket in self.scheduler.decisions if ticket.state is TicketState.IN_FLIGHT]
+        self.granted += [ticket for ticket in in_flight if ticket.refusal is None]
+        self.ending += [ticket for ticket in in_flight if ticket.refusal is not None]
         self.scheduler.decisions.clear()
         self._calls += 1
         if self._checked and (self._calls <= CHECKED_EACH or not self._calls % CHECKED_EVERY):

@@ -73,11 +73,11 @@ def test_an_error_that_makes_room_is_acted_on_at_its_end() -> None:
 def test_headers_look_at_the_queue_only_where_that_can_help() -> None:
     """Not if nothing waits, no slot is free, or nothing was said."""
     hands = Hands(lane_config(slots=1))
-    flying = hands.arrive("a")
-    assert not hands.scheduler.headers(0.0, flying, said(90, 59.0))
+    in_flight = hands.arrive("a")
+    assert not hands.scheduler.headers(0.0, in_flight, said(90, 59.0))
     hands.arrive("b")
-    assert not hands.scheduler.headers(0.0, flying, said(90, 59.0))
-    assert not hands.scheduler.headers(0.0, flying, ())
+    assert not hands.scheduler.headers(0.0, in_flight, said(90, 59.0))
+    assert not hands.scheduler.headers(0.0, in_flight, ())
 
 
 # --- An open circuit --------------------------------------------------------------------------------------------------
@@ -91,10 +91,10 @@ def failing(lane: LaneConfig) -> tuple[Hands, list[Ticket]]:
 @pytest.mark.parametrize("when_open", ["refuse", "hold"])
 def test_the_failure_that_opens_the_circuit(when_open: str) -> None:
     """Where an open circuit refuses, it isn't retried: the agent gets the failure. Else it waits for the probe."""
-    hands, flying = failing(circuit_lane(slots=4, when_open=when_open))
-    for ticket in flying[:3]:
+    hands, in_flight = failing(circuit_lane(slots=4, when_open=when_open))
+    for ticket in in_flight[:3]:
         hands.fail(ticket, failure(retryable=False))
-    last = flying[3]
+    last = in_flight[3]
     hands.fail(last)
     assert hands.lane.circuit.state.value == "open"
     assert last.state is (TicketState.DONE if when_open == "refuse" else BACKING_OFF)
@@ -104,20 +104,20 @@ def test_the_failure_that_opens_the_circuit(when_open: str) -> None:
 @pytest.mark.parametrize("when_open", ["refuse", "hold"])
 def test_a_failure_while_the_circuit_is_forced_open_is_not_retried(when_open: str) -> None:
     """Nothing would send it again before the operator says so; what came then would be refused too."""
-    hands, flying = failing(circuit_lane(slots=4, when_open=when_open))
+    hands, in_flight = failing(circuit_lane(slots=4, when_open=when_open))
     hands.apply(SetCircuit("open"))
-    assert hands.fail(flying[0]) is None
-    assert flying[0].state is TicketState.DONE
+    assert hands.fail(in_flight[0]) is None
+    assert in_flight[0].state is TicketState.DONE
 
 
 def test_a_failure_is_not_retried_if_its_client_leaves_before_the_probe() -> None:
     """Its client gives up in five seconds; the circuit is open for ten."""
     hands = Hands(circuit_lane(slots=4))
-    flying = [hands.arrive(f"a{n}", patience_s=5.0) for n in range(4)]
-    for ticket in flying:
+    in_flight = [hands.arrive(f"a{n}", patience_s=5.0) for n in range(4)]
+    for ticket in in_flight:
         hands.fail(ticket)
     assert hands.lane.circuit.state.value == "open"
-    assert flying[3].state is TicketState.DONE
+    assert in_flight[3].state is TicketState.DONE
 
 
 # --- Agents that turn out to be parts of others -----------------------------------------------------------------------
@@ -149,13 +149,13 @@ def test_requests_of_a_part_known_late_are_refused_if_the_whole_is_stopped() -> 
     """Those that wait, and one in flight is to be ended."""
     hands = Hands(lane_config(slots=2))
     hands.arrive("ann")
-    flying, waiting = hands.arrive("ann/sub"), hands.arrive("ann/sub")
+    in_flight, waiting = hands.arrive("ann/sub"), hands.arrive("ann/sub")
     hands.apply(StopAgent("ann", True))
     hands.ending.clear()
     assert waiting.state is QUEUED
     latest = hands.arrive("ann/sub", parent="ann")
-    assert [each.refusal and each.refusal.reason for each in (flying, waiting, latest)] == ["agent_stopped"] * 3
-    assert hands.ending == [flying]
+    assert [each.refusal and each.refusal.reason for each in (in_flight, waiting, latest)] == ["agent_stopped"] * 3
+    assert hands.ending == [in_flight]
 
 
 def test_requests_of_a_part_known_late_are_refused_if_the_whole_has_used_up_its_budget() -> None:

@@ -11,7 +11,7 @@ from hivemind.scheduler.config import RetryConfig, SchedulerConfig
 from hivemind.scheduler.events import (
     AttemptFailed,
     Granted,
-    LaneParked,
+    LaneRateLimited,
     LaneReleased,
 )
 from hivemind.scheduler.ticket import TicketState
@@ -92,7 +92,7 @@ def test_the_providers_delay_overrides_ours_and_pauses_the_lane(kind: FailureKin
     assert hands.granted == []
     hands.until(8.0)
     assert set(hands.granted) == {ticket, other}
-    assert [event.for_s for event in hands.seen(LaneParked)] == [7.0]
+    assert [event.for_s for event in hands.seen(LaneRateLimited)] == [7.0]
     assert [event.at for event in hands.seen(LaneReleased)] == [7.0]
 
 
@@ -125,7 +125,7 @@ def test_a_delay_of_nothing_is_none() -> None:
     hands = Hands()
     assert hands.fail(hands.arrive(), failure(LIMIT, delay_s=0.0)) == 1.0
     hands.until(5.0)
-    assert hands.seen(LaneParked) == []
+    assert hands.seen(LaneRateLimited) == []
     assert hands.seen(LaneReleased) == []
 
 

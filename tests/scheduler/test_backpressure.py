@@ -29,9 +29,9 @@ def opened(hands: Hands) -> None:
 def test_congestion_cuts_once_for_all_that_were_in_flight(kind: FailureKind) -> None:
     """Eight in flight fail together: one cut, reported once, and the gate follows."""
     hands = Hands(lane_config(slots=8))
-    flying = [hands.arrive(f"a{n}") for n in range(8)]
+    in_flight = [hands.arrive(f"a{n}") for n in range(8)]
     hands.now = 1.0
-    for ticket in flying:
+    for ticket in in_flight:
         hands.fail(ticket, failure(kind))
     assert [(event.level, event.cause) for event in hands.seen(LevelChanged)] == [(4.0, kind.value)]
     assert hands.lane.gate.limit == 4.0
@@ -138,10 +138,10 @@ def test_an_open_circuit_holds_whom_it_can(patience_s: float | None, held: bool)
 def test_tickets_that_wait_when_the_circuit_opens_are_checked_too() -> None:
     """The impatient are refused, the others wait on."""
     hands = Hands(circuit_lane(slots=4))
-    flying = [hands.arrive(f"unlucky-{n}") for n in range(4)]
+    in_flight = [hands.arrive(f"unlucky-{n}") for n in range(4)]
     patient, hasty = hands.arrive("b"), hands.arrive("c", patience_s=5.0)
     hands.lane.paused_until = 100.0
-    for ticket in flying:
+    for ticket in in_flight:
         hands.fail(ticket, failure(retryable=False))
     assert patient.in_queue
     assert hasty.refusal is not None
@@ -150,10 +150,10 @@ def test_tickets_that_wait_when_the_circuit_opens_are_checked_too() -> None:
 def test_the_papers_fast_fail() -> None:
     """`when_open = "refuse"`: every request is refused while it is open, those that wait and those that come."""
     hands = Hands(circuit_lane(slots=4, when_open="refuse"))
-    flying = [hands.arrive(f"unlucky-{n}") for n in range(4)]
+    in_flight = [hands.arrive(f"unlucky-{n}") for n in range(4)]
     waiting = hands.arrive("b")
     hands.lane.paused_until = 100.0
-    for ticket in flying:
+    for ticket in in_flight:
         hands.fail(ticket, failure(retryable=False))
     refused = [waiting, hands.arrive("c")]
     assert [ticket.refusal.reason for ticket in refused if ticket.refusal] == ["circuit_open"] * 2

@@ -80,9 +80,9 @@ def test_requests_of_a_task_that_is_not_eligible_are_held(known_before: bool) ->
 def test_requests_that_wait_already_are_held_when_the_task_comes() -> None:
     """Requests in flight go on."""
     hands = Hands(lane_config(slots=1))
-    flying, waiting = hands.arrive("b"), hands.arrive("b")
+    in_flight, waiting = hands.arrive("b"), hands.arrive("b")
     hands.apply(SubmitTasks((spec("a"), spec("b", "a"))))
-    hands.succeed(flying)
+    hands.succeed(in_flight)
     assert (waiting.state, gates(hands)) == (TicketState.QUEUED, ["dependency"])
 
 

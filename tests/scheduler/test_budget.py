@@ -30,7 +30,7 @@ def ask(hands: Hands, count: int) -> list[Ticket]:
     return [hands.arrive("a", size=SIZE) for _ in range(count)]
 
 
-def flying(tickets: list[Ticket]) -> list[Ticket]:
+def in_flight(tickets: list[Ticket]) -> list[Ticket]:
     return [ticket for ticket in tickets if ticket.state is TicketState.IN_FLIGHT]
 
 
@@ -65,10 +65,10 @@ def test_fifty_at_once_overshoot_by_no_more_than_was_in_flight(real: int) -> Non
     hands.apply(SetBudget("a", 3000))
     tickets = ask(hands, 50)
     agent = hands.scheduler.agents["a"]
-    assert len(flying(tickets)) == 7
+    assert len(in_flight(tickets)) == 7
     before: list[Ticket] = []
     most = 7
-    while now := flying(tickets):
+    while now := in_flight(tickets):
         if [ticket for ticket in now if ticket not in before]:
             # A granted request fitted in, or was alone.
             assert len(now) == 1 or used(hands) + agent.own.reserved_tokens <= 3000
@@ -88,11 +88,11 @@ def test_what_waits_for_it_is_left_out_of_the_order() -> None:
     hands = known()
     hands.apply(SetBudget("a", 700))
     tickets = ask(hands, 4)
-    assert len(flying(tickets)) == 1
+    assert len(in_flight(tickets)) == 1
     assert gates(hands) == ["budget", "budget", "budget"]
     assert hands.arrive("b").state is TicketState.IN_FLIGHT
     hands.succeed(tickets[0], Usage(50, 0, 0, 50))
-    assert len(flying(tickets)) == 1
+    assert len(in_flight(tickets)) == 1
     assert gates(hands) == ["budget", "budget"]
 
 
@@ -145,9 +145,9 @@ def test_more_lets_them_go_at_once(tokens: int | None) -> None:
     hands = known()
     hands.apply(SetBudget("a", 400))
     tickets = ask(hands, 20)
-    assert len(flying(tickets)) == 1
+    assert len(in_flight(tickets)) == 1
     hands.apply(SetBudget("a", tokens))
-    assert len(flying(tickets)) == (12 if tokens else 20)
+    assert len(in_flight(tickets)) == (12 if tokens else 20)
     assert hands.seen(Commanded)[-1].arguments["tokens"] == tokens
 
 
@@ -182,10 +182,10 @@ def test_a_paused_agent_stays_paused() -> None:
     hands.apply(PauseAgent("a", True))
     assert gates(hands) == ["budget"] * 2
     hands.apply(SetBudget("a", 10_000))
-    assert (len(flying(tickets)), gates(hands)) == (1, ["held"] * 2)
+    assert (len(in_flight(tickets)), gates(hands)) == (1, ["held"] * 2)
     hands.apply(SetBudget("a", 400))
     hands.apply(PauseAgent("a", False))
-    assert (len(flying(tickets)), gates(hands)) == (1, ["budget"] * 2)
+    assert (len(in_flight(tickets)), gates(hands)) == (1, ["budget"] * 2)
 
 
 def test_between_two_attempts_it_is_reported_too() -> None:

@@ -175,12 +175,12 @@ def test_a_parent_that_is_known_later_inherits_what_the_child_used() -> None:
     """Once; and no agent becomes an ancestor of its own."""
     hands = hands_with()
     use(hands, "child", 70)
-    flying = hands.arrive("child", size=4, max_out=1)
+    in_flight = hands.arrive("child", size=4, max_out=1)
     hands.apply(BeginAgent("child", parent="root", resumed=True))
     hands.apply(BeginAgent("root", parent="child", resumed=True))
     root = hands.scheduler.agents["root"]
     assert (root.tree.ever.tokens, root.tree.in_flight, root.parent) == (70, 1, None)
-    hands.succeed(flying, Usage(5, 0, 0, 0))
+    hands.succeed(in_flight, Usage(5, 0, 0, 0))
     assert (root.tree.ever.tokens, root.own.ever.tokens, root.tree.in_flight) == (75, 0, 0)
 
 

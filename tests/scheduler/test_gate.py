@@ -46,26 +46,26 @@ def test_lowering_takes_effect_as_requests_complete() -> None:
     assert gate.free
 
 
-@pytest.mark.parametrize(("ceiling", "flying"), [(1, 1), (3, 3), (4, 4), (9, 9), (0, 10)])
-def test_raising_the_limit_wakes_exactly_as_many_as_fit(ceiling: int, flying: int) -> None:
+@pytest.mark.parametrize(("ceiling", "in_flight"), [(1, 1), (3, 3), (4, 4), (9, 9), (0, 10)])
+def test_raising_the_limit_wakes_exactly_as_many_as_fit(ceiling: int, in_flight: int) -> None:
     """Of ten that ask, as many are sent at once as the new ceiling has slots, no more and no fewer."""
     hands = Hands(lane_config(slots=1))
     tickets = [hands.arrive(f"a{n}") for n in range(10)]
     hands.scheduler.apply(0.0, Tune("max_concurrency", ceiling), "you")
     hands.gather()
-    assert [ticket.state for ticket in tickets].count(TicketState.IN_FLIGHT) == flying == hands.lane.gate.active
+    assert [ticket.state for ticket in tickets].count(TicketState.IN_FLIGHT) == in_flight == hands.lane.gate.active
 
 
 def test_lowering_the_level_grants_nothing_until_it_fits() -> None:
     """Four in flight and a level of two: the first two that end wake none, the third one wakes one."""
     hands = Hands(lane_config(slots=4))
-    flying = [hands.arrive(f"a{n}") for n in range(4)]
+    in_flight = [hands.arrive(f"a{n}") for n in range(4)]
     for n in range(4):
         hands.arrive(f"b{n}")
     hands.scheduler.apply(0.0, PinLevel(2), "you")
     hands.gather()
     woken = []
-    for ticket in flying:
+    for ticket in in_flight:
         hands.succeed(ticket)
         woken.append(len(hands.granted))
     assert woken == [0, 0, 1, 2]

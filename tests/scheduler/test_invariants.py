@@ -268,7 +268,7 @@ class Histories(RuleBasedStateMachine):
         return found[which % len(found)]
 
     @property
-    def flying(self) -> bool:
+    def in_flight(self) -> bool:
         return bool(self.some(TicketState.IN_FLIGHT))
 
     # --- What may happen -------------------------------------------------------------------------------------------
@@ -299,23 +299,23 @@ class Histories(RuleBasedStateMachine):
             parent = PARENTS[agent] if tells else None
             self.tickets.append(self.hands.arrive(agent, parent=parent, size=size, priority=priority))
 
-    @precondition(lambda self: self.flying)
+    @precondition(lambda self: self.in_flight)
     @rule(count=st.integers(1, 12), used=st.integers(0, 2000), seconds=st.sampled_from([0.0, 0.02, 1.0, 9.0]))
     def many_succeed(self, count: int, used: int, seconds: float) -> None:
         """One after the other, the oldest first."""
         for _ in range(count):
-            if self.flying:
+            if self.in_flight:
                 self.hands.succeed(self.some(TicketState.IN_FLIGHT)[0], Usage(used, 0, 0, used // 10))
                 self.hands.wait(seconds)
 
-    @precondition(lambda self: self.flying)
+    @precondition(lambda self: self.in_flight)
     @rule(which=st.integers(0, 99))
     def first_content(self, which: int) -> None:
         ticket = self.pick(which, TicketState.IN_FLIGHT)
         if not ticket.content_started:
             self.hands.content(ticket)
 
-    @precondition(lambda self: self.flying)
+    @precondition(lambda self: self.in_flight)
     @rule(which=st.integers(0, 99), output=st.integers(0, 2000))
     def progress(self, which: int, output: int) -> None:
         ticket = self.pick(which, TicketState.IN_FLIGHT)
@@ -323,12 +323,12 @@ class Histories(RuleBasedStateMachine):
             self.hands.scheduler.progress(self.hands.now, ticket, output, Usage(100, 0, 0, output))
             self.hands.gather()
 
-    @precondition(lambda self: self.flying)
+    @precondition(lambda self: self.in_flight)
     @rule(which=st.integers(0, 99), known=st.booleans(), output=st.integers(0, 2000))
     def succeed(self, which: int, known: bool, output: int) -> None:
         self.hands.succeed(self.pick(which, TicketState.IN_FLIGHT), Usage(100, 10, 5, output) if known else None)
 
-    @precondition(lambda self: self.flying)
+    @precondition(lambda self: self.in_flight)
     @rule(
         which=st.integers(0, 99),
         kind=st.sampled_from(FailureKind),
@@ -340,7 +340,7 @@ class Histories(RuleBasedStateMachine):
             retryable = False
         self.hands.fail(self.pick(which, TicketState.IN_FLIGHT), failure(kind, retryable=retryable, delay_s=delay_s))
 
-    @precondition(lambda self: self.flying)
+    @precondition(lambda self: self.in_flight)
     @rule(
         which=st.integers(0, 99),
         kind=st.sampled_from(WindowKind),
@@ -509,9 +509,9 @@ class Histories(RuleBasedStateMachine):
                 self.hands.apply(command)
         while live := self.some(TicketState.QUEUED, TicketState.BACKING_OFF, TicketState.IN_FLIGHT):
             self.before_each_end()
-            flying = self.some(TicketState.IN_FLIGHT)
-            if flying:
-                self.hands.succeed(flying[0], Usage(10, 0, 0, 10))
+            in_flight = self.some(TicketState.IN_FLIGHT)
+            if in_flight:
+                self.hands.succeed(in_flight[0], Usage(10, 0, 0, 10))
             else:
                 wake = self.hands.scheduler.wake_at()
                 assert wake is not None, [ticket.state for ticket in live]
@@ -523,12 +523,12 @@ class Histories(RuleBasedStateMachine):
 
 def check_restored(last: Scheduler, new: Scheduler) -> None:
     """Nothing that was used, decided or submitted is lost with a scheduler, and nothing is counted twice."""
-    flying = Counter[Account]()
+    in_flight = Counter[Account]()
     for agent in last.agents.values():
         for ticket in agent.tickets.values():
             for account in agent.accounts if ticket.so_far is not None and not ticket.waiting else ():
-                flying[account] += ticket.so_far.total if ticket.so_far else 0
-    assert new.pool.ever.tokens == last.pool.ever.tokens + flying[last.pool]
+                in_flight[account] += ticket.so_far.total if ticket.so_far else 0
+    assert new.pool.ever.tokens == last.pool.ever.tokens + in_flight[last.pool]
     for before in last.agents.everyone:
         after = new.agents.find(before.name)
         if after is None:
@@ -538,8 +538,8 @@ def check_restored(last: Scheduler, new: Scheduler) -> None:
             assert before.parent is None
             continue
         for old, fresh in ((before.own, after.own), (before.tree, after.tree)):
-            assert fresh.ever.tokens == old.ever.tokens + flying[old]
-            assert fresh.used("day").tokens == old.used("day").tokens + flying[old]
+            assert fresh.ever.tokens == old.ever.tokens + in_flight[old]
+            assert fresh.used("day").tokens == old.used("day").tokens + in_flight[old]
             assert (fresh.budget or None) == (old.budget or None)
         assert (after.priority, after.paused, after.stopped) == (before.priority, before.paused, before.stopped)
         parents = [None if each.parent is None else each.parent.name for each in (before, after)]
@@ -583,7 +583,7 @@ def check_world(log: list[Event], now: float) -> None:
     assert totals.finished == sum(isinstance(event, Finished) for event in log)
     assert sum(agent.finished for agent in snapshot.agents) == totals.finished
     assert sum(agent.requests for agent in snapshot.agents) == totals.requests
-    assert all(agent.flying == agent.queued == 0 for agent in snapshot.agents)
+    assert all(agent.in_flight == agent.queued == 0 for agent in snapshot.agents)
 
 
 TestHistories = Histories.TestCase

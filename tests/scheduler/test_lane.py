@@ -98,6 +98,6 @@ def test_the_gauges_tell_of_pause_and_circuit() -> None:
     hands.lane.circuit.force("open")
     hands.lane.aimd.pin(2.0)
     state = lane_state(hands.lane, 10.0, paused=True)
-    assert (state.lane, state.parked_for_s, state.paused) == (LANE, 20.0, True)
+    assert (state.lane, state.rate_limited_for_s, state.paused) == (LANE, 20.0, True)
     assert (state.circuit, state.circuit_forced, state.circuit_reopens_in_s) == ("open", True, None)
     assert (state.level, state.pinned, state.ceiling, state.floor) == (2.0, True, 4.0, 1.0)

@@ -72,7 +72,7 @@ def test_a_sync_is_asked_for_once_a_report() -> None:
     """Only what the last report didn't know of is worth one."""
     hands = leased()
     hands.lease(slots=1, level=8, credits={REQUESTS: 9.0})
-    flying = hands.arrive("a")
+    in_flight = hands.arrive("a")
     assert not hands.scheduler.short
     hands.arrive("b")
     assert list(hands.scheduler.short) == [LANE]
@@ -83,7 +83,7 @@ def test_a_sync_is_asked_for_once_a_report() -> None:
     assert list(hands.scheduler.short) == [LANE]
     hands.report()
     hands.lease(slots=0, level=8)
-    hands.succeed(flying)  # the slot is another proxy's now
+    hands.succeed(in_flight)  # the slot is another proxy's now
     assert list(hands.scheduler.short) == [LANE]
 
 
@@ -206,9 +206,9 @@ def test_congestion_is_reported_once_and_holds_at_once() -> None:
     """One cut for one event, at the lease that was known; the next lease decides what holds then."""
     hands = leased(lane_config(slots=20))
     hands.lease(slots=8, level=20, cuts=3)
-    flying = [hands.arrive(f"a{n}") for n in range(8)]
+    in_flight = [hands.arrive(f"a{n}") for n in range(8)]
     hands.wait(1.0)
-    for ticket in flying[:4]:
+    for ticket in in_flight[:4]:
         hands.fail(ticket, failure(FailureKind.OVERLOADED, retryable=False))
     assert (hands.lane.aimd.level, hands.lane.gate.limit) == (10.0, 4.0)
     assert list(hands.scheduler.short) == [LANE]
@@ -221,7 +221,7 @@ def test_congestion_is_reported_once_and_holds_at_once() -> None:
     assert hands.report().cut is None
     hands.lease(slots=5, level=10, cuts=4)
     assert (hands.lane.aimd.level, hands.lane.gate.limit) == (10.0, 5.0)
-    hands.fail(flying[4], failure(FailureKind.OVERLOADED, retryable=False))  # begun before the cut
+    hands.fail(in_flight[4], failure(FailureKind.OVERLOADED, retryable=False))  # begun before the cut
     assert hands.report().cut is None
 
 
@@ -244,10 +244,10 @@ def test_aimd_moves_within_the_slots_of_a_safe_lease() -> None:
     hands = leased(lane_config(slots=20))
     hands.lease(slots=8, level=20)
     hands.lease(SAFE, slots=4, level=20, members=3)
-    flying = [hands.arrive(f"a{n}") for n in range(5)]
-    assert sent(*flying) == [True] * 4 + [False]
+    in_flight = [hands.arrive(f"a{n}") for n in range(5)]
+    assert sent(*in_flight) == [True] * 4 + [False]
     hands.wait(1.0)
-    hands.fail(flying[0], failure(FailureKind.OVERLOADED, retryable=False))
+    hands.fail(in_flight[0], failure(FailureKind.OVERLOADED, retryable=False))
     assert hands.lane.gate.limit == 2.0
     hands.lease(slots=8, level=20)
     assert hands.lane.gate.limit == 8.0
@@ -378,7 +378,7 @@ def test_what_is_reported_of_requests() -> None:
     hands.arrive("b")
     hands.arrive("c", priority=Priority.LOW)
     report = hands.report()
-    assert (report.flying, report.waiting, report.agents) == ([0, 1, 1, 0], [0, 0, 1, 1], [0, 1, 1, 1])
+    assert (report.in_flight, report.waiting, report.agents) == ([0, 1, 1, 0], [0, 0, 1, 1], [0, 1, 1, 1])
     assert (report.ceiling, report.floor) == (8.0, 1.0)
 
 
@@ -415,7 +415,7 @@ def test_the_gauges_tell_of_the_lease() -> None:
     """State, members, the key's level and what is in flight; windows show what all used."""
     hands = leased()
     assert lane_state(hands.lane, 0.0, paused=False).lease == LeaseGauges("joining", 1, 0, 8.0)
-    hands.lease(slots=3, level=8, members=2, flying=7, waiting=1, credits={REQUESTS: 5.0}, used={REQUESTS: 40.0})
+    hands.lease(slots=3, level=8, members=2, in_flight=7, waiting=1, credits={REQUESTS: 5.0}, used={REQUESTS: 40.0})
     hands.arrive()
     hands.wait(0.5)
     state = lane_state(hands.lane, hands.now, paused=False)
@@ -466,10 +466,10 @@ def test_a_lane_without_limits_has_leases_without_limits() -> None:
     """Then a cut begins with what is in flight here, until the others' are known."""
     hands = leased(lane_config(slots=0))
     hands.lease()
-    flying = [hands.arrive(f"a{n}") for n in range(8)]
-    assert all(sent(*flying))
+    in_flight = [hands.arrive(f"a{n}") for n in range(8)]
+    assert all(sent(*in_flight))
     hands.wait(1.0)
-    hands.fail(flying[0], failure(FailureKind.OVERLOADED, retryable=False))
+    hands.fail(in_flight[0], failure(FailureKind.OVERLOADED, retryable=False))
     assert hands.lane.gate.limit == 4.0
     assert hands.report().ceiling == math.inf
 

@@ -106,7 +106,7 @@ class LeasedReference(Reference):
         in_flight = [0] * 4
         for entry in self.of("in flight", lane):
             in_flight[entry.ticket.served_as] += 1
-        assert report.flying == in_flight
+        assert report.in_flight == in_flight
         lined_up = [entry for entry in self.of("waits", lane) if not entry.ticket.agent.held]
         assert sum(report.waiting) == len(lined_up)
         book.resumed = False

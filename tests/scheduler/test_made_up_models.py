@@ -53,14 +53,14 @@ def test_windows_in_use_stay() -> None:
     stated = hands.arrive(family="stated")
     hands.scheduler.headers(hands.now, stated, (WindowReading(WindowKind.REQUESTS, 100, 50, 60.0),))
     hands.succeed(stated)
-    flying = hands.arrive(family="flying")
+    in_flight = hands.arrive(family="in_flight")
     for number in range(MANY):
         ticket = hands.arrive(family=f"made-up-{number}")
         hands.succeed(ticket, USAGE)
     lane = lane_of(hands)
-    assert {"stated", "flying"} <= set(lane.allowances)
+    assert {"stated", "in_flight"} <= set(lane.allowances)
     assert len(lane.allowances) <= FAMILIES_KEPT
-    hands.succeed(flying, USAGE)
+    hands.succeed(in_flight, USAGE)
 
 
 def test_told_of_some() -> None:

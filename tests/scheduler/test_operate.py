@@ -107,11 +107,11 @@ def test_without_a_lane_all_of_them_are_meant() -> None:
 def test_paused_admissions_hold_everything_but_requests_in_flight() -> None:
     """Until they are resumed; then as many are sent as fit."""
     hands = Hands(lane_config(slots=2))
-    flying = hands.arrive("a")
+    in_flight = hands.arrive("a")
     apply(hands, PauseAdmissions(True))
     waiting = [hands.arrive(name) for name in "bcd"]
-    hands.content(flying)
-    hands.succeed(flying)
+    hands.content(in_flight)
+    hands.succeed(in_flight)
     hands.wait(60.0)
     assert hands.granted == []
     apply(hands, PauseAdmissions(False))
@@ -184,13 +184,13 @@ def test_a_pause_that_the_provider_asked_for_can_be_ended() -> None:
 def test_draining_refuses_all_but_requests_in_flight() -> None:
     """Waiting, later and failed requests; what is in flight finishes."""
     hands = Hands(lane_config(slots=2))
-    flying, failing, waiting = (hands.arrive(name) for name in "abc")
+    in_flight, failing, waiting = (hands.arrive(name) for name in "abc")
     hands.log.clear()
     apply(hands, Drain(True))
     assert [type(event) for event in hands.log] == [Commanded, Refused]
     coming = hands.arrive("d")
     assert [ticket.refusal and ticket.refusal.reason for ticket in (waiting, coming)] == ["draining"] * 2
     assert hands.fail(failing) is None
-    hands.succeed(flying)
-    assert flying.refusal is None
+    hands.succeed(in_flight)
+    assert in_flight.refusal is None
     assert hands.granted == []

@@ -60,7 +60,7 @@ def agent_of(scheduler: Scheduler, name: str) -> Agent:
     return scheduler.agents.get(name) or scheduler.agents.past[name]
 
 
-def flying(scheduler: Scheduler, account: Account) -> Spent:
+def in_flight(scheduler: Scheduler, account: Account) -> Spent:
     """What is known to be used by what is in flight, on that account."""
     total = Spent()
     for agent in scheduler.agents.values():
@@ -90,7 +90,7 @@ def facts(scheduler: Scheduler, names: set[str]) -> Facts:
 
 
 def used(scheduler: Scheduler, account: Account) -> list[Spent]:
-    return [account.used(period).plus(flying(scheduler, account)) for period in ("ever", "day", "run")]
+    return [account.used(period).plus(in_flight(scheduler, account)) for period in ("ever", "day", "run")]
 
 
 Step = tuple[str, int, int]
@@ -112,12 +112,12 @@ class Story:
         """One of them."""
         kind, number, tokens = step
         name, scheduler = NAMES[number], self.hands.scheduler
-        flying = [ticket for ticket in self.tickets if ticket.state is TicketState.IN_FLIGHT]
+        in_flight = [ticket for ticket in self.tickets if ticket.state is TicketState.IN_FLIGHT]
         if kind == "ask":
             wanted = request(name, parent=PARENTS[name], family="dark" if tokens % 3 == 0 else "m")
             self.tickets.append(self.hands.take(wanted))
-        elif kind in ("tell", "answer", "leave") and flying:
-            ticket = flying[tokens % len(flying)]
+        elif kind in ("tell", "answer", "leave") and in_flight:
+            ticket = in_flight[tokens % len(in_flight)]
             if kind == "tell":
                 scheduler.progress(self.hands.now, ticket, tokens, Usage(tokens, 0, 0, 1))
             elif kind == "answer":

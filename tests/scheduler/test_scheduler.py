@@ -146,7 +146,7 @@ def test_a_client_that_leaves_the_queue_leaves_nothing_behind() -> None:
     hands.leave(waiting)
     hands.leave(waiting)
     assert hands.lane.queue.waiting == 0
-    assert [(event.flying, event.ticket) for event in hands.seen(Abandoned)] == [(False, waiting.id)]
+    assert [(event.in_flight, event.ticket) for event in hands.seen(Abandoned)] == [(False, waiting.id)]
     assert hands.scheduler.agents["b"].tickets == {}
 
 

@@ -48,15 +48,15 @@ def test_what_comes_is_refused_at_once() -> None:
 def test_what_is_in_flight_is_to_be_ended() -> None:
     """The driver learns it once; until it has ended the attempt, its slot and its reservations are held."""
     hands = Hands(lane_config(slots=2, tpm=100_000))
-    flying, other = hands.arrive("a"), hands.arrive("b")
+    in_flight, other = hands.arrive("a"), hands.arrive("b")
     hands.apply(StopAgent("a", True))
     hands.apply(StopAgent("a", True))
-    assert hands.ending == [flying]
-    assert (flying.state, flying.refusal) == (TicketState.IN_FLIGHT, STOPPED)
+    assert hands.ending == [in_flight]
+    assert (in_flight.state, in_flight.refusal) == (TicketState.IN_FLIGHT, STOPPED)
     assert hands.lane.gate.active == 2
-    hands.leave(flying, Usage(100, 0, 0, 7))
+    hands.leave(in_flight, Usage(100, 0, 0, 7))
     assert hands.lane.gate.active == 1
-    assert hands.seen(Abandoned) == [Abandoned(0.0, flying.id, "a", LANE, True, Usage(100, 0, 0, 7))]
+    assert hands.seen(Abandoned) == [Abandoned(0.0, in_flight.id, "a", LANE, True, Usage(100, 0, 0, 7))]
     window = hands.lane.allowance("m").windows[WindowKind.TOKENS]
     assert (window.used - window.reserved, other.refusal) == (107.0, None)
 
@@ -74,20 +74,20 @@ def test_granted_a_moment_before() -> None:
 def test_a_stopped_attempt_that_fails_is_not_tried_again(kind: FailureKind) -> None:
     """It may fail in the moment before the driver ends it."""
     hands = Hands(lane_config(slots=2))
-    flying = hands.arrive("a")
+    in_flight = hands.arrive("a")
     hands.apply(StopAgent("a", True))
-    assert hands.fail(flying, failure(kind)) is None
-    assert flying.state is TicketState.DONE
+    assert hands.fail(in_flight, failure(kind)) is None
+    assert in_flight.state is TicketState.DONE
     assert [event.retry_in_s for event in hands.seen(AttemptFailed)] == [None]
 
 
 def test_a_stopped_attempt_that_is_answered_is_answered() -> None:
     """In the moment before the driver ends it, likewise; the agent is stopped all the same."""
     hands = Hands(lane_config(slots=2))
-    flying = hands.arrive("a")
+    in_flight = hands.arrive("a")
     hands.apply(StopAgent("a", True))
-    hands.succeed(flying)
-    hands.leave(flying)
+    hands.succeed(in_flight)
+    hands.leave(in_flight)
     assert hands.seen(Abandoned) == []
     assert hands.arrive("a").refusal == STOPPED
 
@@ -95,10 +95,10 @@ def test_a_stopped_attempt_that_is_answered_is_answered() -> None:
 def test_resumed_while_an_attempt_is_ended() -> None:
     """That one is ended; what comes now is sent."""
     hands = Hands(lane_config(slots=2))
-    flying = hands.arrive("a")
+    in_flight = hands.arrive("a")
     hands.apply(StopAgent("a", True))
     hands.apply(StopAgent("a", False))
-    assert flying.refusal == STOPPED
+    assert in_flight.refusal == STOPPED
     assert hands.arrive("a").state is TicketState.IN_FLIGHT
 
 

@@ -136,14 +136,14 @@ def test_the_ceiling_acts_at_once(ceiling: int, level: float) -> None:
 def test_a_lower_ceiling_ends_nothing_in_flight() -> None:
     """What is in flight goes on; the next one waits until as many have ended."""
     hands = Hands(lane_config(slots=3))
-    flying = [hands.arrive(name) for name in "abc"]
+    in_flight = [hands.arrive(name) for name in "abc"]
     turn(hands, "max_concurrency", 1)
-    assert [ticket.state for ticket in flying] == [TicketState.IN_FLIGHT] * 3
+    assert [ticket.state for ticket in in_flight] == [TicketState.IN_FLIGHT] * 3
     waiting = hands.arrive("d")
-    for ticket in flying[:2]:
+    for ticket in in_flight[:2]:
         hands.succeed(ticket)
         assert waiting.in_queue
-    hands.succeed(flying[2])
+    hands.succeed(in_flight[2])
     assert waiting.state is TicketState.IN_FLIGHT
 
 
@@ -174,16 +174,16 @@ def test_the_latency_target_acts_from_the_next_sample() -> None:
 def test_a_shorter_circuit_window_keeps_the_newest_results() -> None:
     """Of three good results and two bad ones the last two remain; the next bad one opens the circuit."""
     hands = Hands(circuit_lane(window=10))
-    flying = [hands.arrive(f"a{n}") for n in range(6)]
-    for ticket in flying[:3]:
+    in_flight = [hands.arrive(f"a{n}") for n in range(6)]
+    for ticket in in_flight[:3]:
         hands.succeed(ticket)
-    for ticket in flying[3:5]:
+    for ticket in in_flight[3:5]:
         hands.fail(ticket, failure(retryable=False))
     turn(hands, "circuit.window", 2)
     state = lane_state(hands.lane, hands.now, paused=False)
     assert (state.circuit_errors, state.circuit_results, state.circuit_window) == (2, 2, 2)
     assert state.circuit == "closed"
-    hands.fail(flying[5], failure(retryable=False))
+    hands.fail(in_flight[5], failure(retryable=False))
     assert hands.lane.circuit.state.value == "open"
 
 

@@ -86,9 +86,9 @@ def test_turns_with_a_single_place() -> None:
         ask(hands, key)
     order = []
     for _ in range(9):
-        (flying,) = [t for a in hands.scheduler.agents.values() for t in a.tickets.values() if not t.waiting]
-        order.append(flying.request.lane)
-        hands.succeed(flying)
+        (in_flight,) = [t for a in hands.scheduler.agents.values() for t in a.tickets.values() if not t.waiting]
+        order.append(in_flight.request.lane)
+        hands.succeed(in_flight)
     assert order == [*KEYS] * 3
 
 
@@ -142,15 +142,15 @@ def test_never_more_and_never_idle(steps: list[tuple[str, int]]) -> None:
     tickets: list[Ticket] = []
     for what, number in steps:
         open_ones = [ticket for ticket in tickets if ticket.state is not TicketState.DONE]
-        flying = [ticket for ticket in open_ones if ticket.state is TicketState.IN_FLIGHT]
+        sent = [ticket for ticket in open_ones if ticket.state is TicketState.IN_FLIGHT]
         if what == "ask":
             tickets.append(ask(hands, KEYS[number % 3], f"agent-{number % 5}"))
         elif what == "leave" and open_ones:
             hands.leave(open_ones[number % len(open_ones)])
-        elif what == "fail" and flying:
-            hands.fail(flying[number % len(flying)], failure(FailureKind.CLIENT_ERROR, retryable=False))
-        elif what == "end" and flying:
-            hands.succeed(flying[number % len(flying)])
+        elif what == "fail" and sent:
+            hands.fail(sent[number % len(sent)], failure(FailureKind.CLIENT_ERROR, retryable=False))
+        elif what == "end" and sent:
+            hands.succeed(sent[number % len(sent)])
         hands.wait(0.1)
         active = sum(in_flight(hands).values())
         waiting = sum(lane.queue.waiting for lane in hands.scheduler.lanes.values())

@@ -68,8 +68,8 @@ def test_paused_by_the_provider() -> None:
     hands, holder = busy()
     hands.fail(holder, failure(FailureKind.RATE_LIMITED, delay_s=20.0))
     hands.wait(5.0)
-    assert hold(hands, hands.arrive()) == ("parked", 15.0)
-    assert hold(hands, holder) == ("parked", 15.0)
+    assert hold(hands, hands.arrive()) == ("rate_limited", 15.0)
+    assert hold(hands, holder) == ("rate_limited", 15.0)
 
 
 def test_circuit() -> None:
@@ -192,8 +192,8 @@ def test_next() -> None:
 def test_no_more_than_people_look_at() -> None:
     """In all: those in line, those that are held, and those between two attempts."""
     hands = Hands(lane_config(slots=50), config=SchedulerConfig(queue=QueueConfig(max_depth=1000)))
-    flying = [hands.arrive(f"f{n}") for n in range(50)]
-    for ticket in flying[:15]:
+    in_flight = [hands.arrive(f"f{n}") for n in range(50)]
+    for ticket in in_flight[:15]:
         hands.fail(ticket, failure(FailureKind.CONNECT))
     apply(hands, PinLevel(1))
     for n in range(UPCOMING_SHOWN - 30):

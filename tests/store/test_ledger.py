@@ -24,13 +24,13 @@ from hivemind.scheduler.places import LEASE_S
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import TaskSpec, Usage
 from hivemind.store import schema
-from hivemind.store.schema import Run
+from hivemind.store.schema import SavedRun
 from hivemind.store.store import opened
 
 EVENING = time.mktime((2026, 11, 21, 23, 59, 50, 0, 0, -1))
 
 
-def runs_in(path: Path) -> list[Run]:
+def runs_in(path: Path) -> list[SavedRun]:
     """The last run of each agent."""
     with contextlib.closing(sqlite3.connect(path)) as found:
         return list(schema.runs(found))
@@ -220,7 +220,7 @@ async def test_without_being_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         while found.get("a", (0, 0)) != (10, 4):
             await asyncio.sleep(0.001)
             agents = _read(proxy.kept.store.path)
-            found = {name: (own["ever"]["tokens"], own["flying"]["tokens"]) for name, own in agents.items()}
+            found = {name: (own["ever"]["tokens"], own["in_flight"]["tokens"]) for name, own in agents.items()}
         assert found[""] == (10, 4)
 
 
@@ -296,7 +296,9 @@ async def test_runs_of_processes(tmp_path: Path) -> None:
         assert proxy.place(PlaceRequest("b", command=("sh",)), "r").granted
         await proxy.settled()
         assert proxy.kept.store is not None
-        assert runs_in(proxy.kept.store.path)[1:] == [Run(1, "a", ("claude", "-p"), "/tmp", "t", 1000.0, 2000.0, -9, 7)]
+        assert runs_in(proxy.kept.store.path)[1:] == [
+            SavedRun(1, "a", ("claude", "-p"), "/tmp", "t", 1000.0, 2000.0, -9, 7)
+        ]
         assert [(each.id, each.agent, each.ended_at) for each in runs_in(proxy.kept.store.path)] == [
             (2, "b", None),
             (1, "a", 2000.0),
@@ -312,7 +314,7 @@ async def test_a_runner_that_falls_silent(tmp_path: Path, monkeypatch: pytest.Mo
         proxy.processes.lapse()
         await proxy.settled()
         assert proxy.kept.store is not None
-        assert runs_in(proxy.kept.store.path) == [Run(1, "a", ("sh",), "", None, 5.0, 5.0, None)]
+        assert runs_in(proxy.kept.store.path) == [SavedRun(1, "a", ("sh",), "", None, 5.0, 5.0, None)]
 
 
 async def test_without_a_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

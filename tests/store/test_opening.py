@@ -14,7 +14,7 @@ import pytest
 from store.records import agent, batch
 
 from hivemind.errors import UsageError
-from hivemind.store.schema import Batch
+from hivemind.store.schema import SavedBatch
 from hivemind.store.store import Store, opened
 
 
@@ -22,11 +22,11 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def put(folder: Path, *batches: Batch, port: int = 8765) -> None:
+def put(folder: Path, *batches: SavedBatch, port: int = 8765) -> None:
     """Have them written by a proxy that comes to its end."""
     with opened(folder, port, 0.0) as store:
         assert store is not None
-        store.put(Batch())
+        store.put(SavedBatch())
         store.start()
         for each in batches:
             store.put(each)
@@ -109,7 +109,7 @@ def garbage(path: Path) -> None:
 def newer(path: Path) -> None:
     Store(path, 0.0).close(clean=False)
     with contextlib.closing(sqlite3.connect(path)) as found:
-        found.execute("PRAGMA user_version = 2")
+        found.execute("PRAGMA user_version = 9")
 
 
 def foreign(path: Path) -> None:
@@ -300,7 +300,7 @@ def test_a_file_that_is_mostly_empty_is_made_smaller(tmp_path: Path) -> None:
     put(tmp_path, batch(agent("", tokens=7), *map(agent, made_up)))
     path = tmp_path / "proxy-8765.db"
     large = path.stat().st_size
-    put(tmp_path, Batch(forgotten=frozenset(made_up[100:])))
+    put(tmp_path, SavedBatch(forgotten=frozenset(made_up[100:])))
     put(tmp_path)
     assert path.stat().st_size < large / 10
     assert not path.with_name(path.name + "-wal").exists()

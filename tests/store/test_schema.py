@@ -13,7 +13,7 @@ from hivemind.scheduler.accounts import Unpriced
 from hivemind.scheduler.tasks import SavedTask
 from hivemind.scheduler.types import Usage
 from hivemind.store import schema
-from hivemind.store.schema import Batch, SavedState
+from hivemind.store.schema import SavedBatch, SavedState
 
 Database = sqlite3.Connection
 
@@ -26,8 +26,8 @@ def database() -> Iterator[Database]:
     connection.close()
 
 
-def tasks_of(*tasks: SavedTask, wall: float = 0.0) -> Batch:
-    return Batch(tasks={each.spec.id: each for each in tasks}, wall=wall)
+def tasks_of(*tasks: SavedTask, wall: float = 0.0) -> SavedBatch:
+    return SavedBatch(tasks={each.spec.id: each for each in tasks}, wall=wall)
 
 
 def test_nothing_yet(database: Database) -> None:
@@ -41,7 +41,9 @@ def test_everything_comes_back(database: Database) -> None:
     for wall, each in enumerate(agents, 1):
         schema.write(database, batch(each, wall=wall, day="2026-11-21"))
     tasks, runs = [task("t"), task("u", "running")], [run(1), run(2, "b", ended_at=3.0)]
-    schema.write(database, Batch(tasks={each.spec.id: each for each in tasks}, runs={each.id: each for each in runs}))
+    schema.write(
+        database, SavedBatch(tasks={each.spec.id: each for each in tasks}, runs={each.id: each for each in runs})
+    )
     assert schema.load(database, 5.0) == SavedState(
         tuple(agents), tuple(tasks), tuple(reversed(runs)), 3, "2026-11-21", clean=False
     )
@@ -63,8 +65,10 @@ def test_what_waits_for_its_price_keeps_its_tier(database: Database) -> None:
 
 def test_a_later_record_takes_the_place_of_an_earlier_one(database: Database) -> None:
     """Of an agent, a task and a run; a task can be forgotten, and a run come to its end."""
-    schema.write(database, Batch({"a": agent(tokens=1)}, {"a": 9.0}, {"t": task("t")}, runs={1: run(1)}))
-    schema.write(database, Batch({"a": agent(tokens=2)}, {}, {"t": None}, runs={1: run(1, ended_at=9.0)}, clean=True))
+    schema.write(database, SavedBatch({"a": agent(tokens=1)}, {"a": 9.0}, {"t": task("t")}, runs={1: run(1)}))
+    schema.write(
+        database, SavedBatch({"a": agent(tokens=2)}, {}, {"t": None}, runs={1: run(1, ended_at=9.0)}, clean=True)
+    )
     kept = schema.load(database, 10.0)
     assert kept == SavedState((agent(tokens=2),), (), (run(1, ended_at=9.0),), 2, "", clean=True)
     assert database.execute("SELECT seen FROM agents").fetchall() == [(9.0,)]
@@ -73,7 +77,7 @@ def test_a_later_record_takes_the_place_of_an_earlier_one(database: Database) ->
 def test_all_or_nothing(database: Database) -> None:
     """A batch of which something can't be written leaves no trace, and the next one can be."""
     schema.write(database, batch(agent(tokens=1)))
-    bad = Batch({"a": agent(tokens=2)}, runs={2**70: run(2**70)})
+    bad = SavedBatch({"a": agent(tokens=2)}, runs={2**70: run(2**70)})
     with pytest.raises(OverflowError):
         schema.write(database, bad)
     assert schema.load(database, 0.0).agents == (agent(tokens=1),)
@@ -113,7 +117,7 @@ def test_batches_that_ended_long_ago(database: Database) -> None:
 def test_runs(database: Database) -> None:
     """The last of each agent, the newest first."""
     runs = [run(1, "a", ended_at=DAY_S), run(2, "b", started_at=DAY_S), run(3, "a", started_at=DAY_S)]
-    schema.write(database, Batch(runs={each.id: each for each in runs}))
+    schema.write(database, SavedBatch(runs={each.id: each for each in runs}))
     assert [each.id for each in schema.runs(database)] == [3, 2]
     schema.load(database, 91 * DAY_S + 1)
     assert list(schema.runs(database)) == []
@@ -145,7 +149,7 @@ def test_a_forgotten_agent_s_record_goes(database: Database) -> None:
     """Before what the batch brings, so one that has come again since is there, as new; merged batches come to the
     same as one after the other."""
     first = batch(agent("a"), agent("b"), wall=5.0)
-    second = Batch(forgotten=frozenset({"a", "b"}))
+    second = SavedBatch(forgotten=frozenset({"a", "b"}))
     third = batch(agent("b", tokens=1))
     for several in ((first, second, third), (first, third.over(second)), (third.over(second.over(first)),)):
         database.execute("DELETE FROM agents")

@@ -13,7 +13,7 @@ import pytest
 from store.records import agent, batch, run, task
 
 from hivemind.store import schema
-from hivemind.store.schema import Batch
+from hivemind.store.schema import SavedBatch
 from hivemind.store.store import Store
 
 
@@ -21,13 +21,13 @@ class Disk:
     """Takes batches, or doesn't."""
 
     def __init__(self) -> None:
-        self.written: list[Batch] = []
+        self.written: list[SavedBatch] = []
         self.tries = 0
         self.full = False
         self.gate = threading.Event()
         self.gate.set()
 
-    def write(self, _connection: sqlite3.Connection, wanted: Batch) -> None:
+    def write(self, _connection: sqlite3.Connection, wanted: SavedBatch) -> None:
         self.gate.wait()
         self.tries += 1
         if self.full:
@@ -76,9 +76,9 @@ async def test_what_waits_is_merged(on: On) -> None:
     writer.put(batch(agent("first")))
     for tokens in range(100):
         writer.put(
-            Batch({"a": agent(tokens=tokens)}, {"a": 1.0 * tokens}, {"t": task("t")}, runs={tokens: run(tokens)})
+            SavedBatch({"a": agent(tokens=tokens)}, {"a": 1.0 * tokens}, {"t": task("t")}, runs={tokens: run(tokens)})
         )
-    writer.put(Batch(tasks={"t": None}, day="d", wall=7.0))
+    writer.put(SavedBatch(tasks={"t": None}, day="d", wall=7.0))
     disk.gate.set()
     await writer.settled()
     merged = disk.written[-1]

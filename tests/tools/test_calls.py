@@ -242,7 +242,7 @@ def about_tokens(text: str) -> float:
 async def test_a_summary_is_short() -> None:
     """Of fifty agents that work, with budgets, on several lanes: agents ask often, and pay for each answer."""
     some = tuple(
-        agent(f"claude-code-{n:04}", f"claude-code-{n // 4:04}", flying=1, budget=budget(f"claude-code-{n:04}"))
+        agent(f"claude-code-{n:04}", f"claude-code-{n // 4:04}", in_flight=1, budget=budget(f"claude-code-{n:04}"))
         for n in range(50)
     )
     windows = tuple(window(kind, 5.0) for kind in WindowKind)

@@ -34,7 +34,7 @@ def world(*lanes: LaneState, agents: tuple[AgentView, ...] = (), **about: Any) -
 def agent(name: str, parent: str | None = None, **about: Any) -> AgentView:
     """One that was seen."""
     (view,) = told(arrived(agent=name)).snapshot(1.0).agents
-    values = {"parent": parent, "flying": 0, "queued": 0, **about}
+    values = {"parent": parent, "in_flight": 0, "queued": 0, **about}
     return replace(view, **values)
 
 
@@ -74,7 +74,7 @@ def test_room_in_a_lane(lane: LaneState, agents_now: int | None) -> None:
         ("paused", state(4.0), "paused"),
         ("draining", state(4.0), "shutting down"),
         ("serving", state(4.0, circuit="open", circuit_reopens_in_s=7.0), "a probe goes in 7 s"),
-        ("serving", state(4.0, parked_for_s=12.0), "asked to wait 12 s"),
+        ("serving", state(4.0, rate_limited_for_s=12.0), "asked to wait 12 s"),
     ],
 )
 def test_nothing_starts(mode: str, lane: LaneState, words: str) -> None:
@@ -94,7 +94,7 @@ def test_nothing_known_yet() -> None:
 def test_places() -> None:
     """As many agents as may run at once, whatever slots are free: a process that runs takes a place even while it asks
     for nothing, and one that nobody started does while it asks."""
-    agents = (agent("a", running=True), agent("b", running=False), agent("c", flying=1), agent("d"))
+    agents = (agent("a", running=True), agent("b", running=False), agent("c", in_flight=1), agent("d"))
     snapshot = world(state(9.0, active=1), agents=agents)
     assert [room(snapshot, max_agents=most).agents_now for most in (0, 5, 3, 2, 1)] == [8, 3, 1, 0, 0]
     assert "places" in room(snapshot, max_agents=2).advice

@@ -9,7 +9,7 @@ import pytest
 from control.kit import proving
 from tools.kit import ABOUT
 
-from hivemind.api_types import CommandResult, Failure, TasksPart
+from hivemind.api_types import CommandResult, ErrorBody, TasksPart
 from hivemind.control.discovery import parse_address
 from hivemind.scheduler.commands import PauseAdmissions, Rejected
 from hivemind.tools.access import Caller, RemoteAccess, Unavailable
@@ -47,7 +47,7 @@ async def test_another_token(token_file: Path) -> None:
 
     def answer(request: httpx.Request) -> httpx.Response:
         shown.append(request.headers["authorization"])
-        return reply(ABOUT) if shown[-1] == f"Bearer {wanted}" else reply(Failure("not this one"), 401)
+        return reply(ABOUT) if shown[-1] == f"Bearer {wanted}" else reply(ErrorBody("not this one"), 401)
 
     remote = proxy(answer, token_file)
     assert (await remote.about()).address == URL
@@ -90,7 +90,7 @@ async def test_refused(token_file: Path) -> None:
 
     def answer(request: httpx.Request) -> httpx.Response:
         bodies.append(msgspec.json.decode(request.content))
-        return reply(CommandResult("PauseAdmissions", {}, "mcp")) if len(bodies) == 1 else reply(Failure("no"), 422)
+        return reply(CommandResult("PauseAdmissions", {}, "mcp")) if len(bodies) == 1 else reply(ErrorBody("no"), 422)
 
     remote = proxy(answer, token_file)
     await remote.apply(PauseAdmissions(True), Caller("ann").who)

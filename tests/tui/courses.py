@@ -22,7 +22,7 @@ def attempt(number: int, queued: float, granted: float, **more: Any) -> AttemptV
     given: dict[str, Any] = {
         "first_content_at": None,
         "ended_at": None,
-        "outcome": "flying",
+        "outcome": "in_flight",
         "status": None,
         "message": "",
         "retry_in_s": None,

@@ -11,7 +11,7 @@ from tui.worlds import world
 
 from hivemind.journal.codec import line_of
 from hivemind.journal.event_text import describe
-from hivemind.journal.index.activity import Column, Mark
+from hivemind.journal.index.activity import ActivityColumn, Mark
 from hivemind.journal.records import Gap, JournalBegan, JournalEnded
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority, Usage
@@ -21,9 +21,9 @@ from hivemind.world.world import World
 KINDS: dict[type[ev.Event], str] = {
     ev.LevelChanged: "cut",
     ev.CircuitChanged: "circuit",
-    ev.LaneParked: "parked",
+    ev.LaneRateLimited: "rate_limited",
     ev.Commanded: "command",
-    ev.Refused: "death",
+    ev.Refused: "failed",
     ev.BudgetWarned: "budget",
     ev.AgentEnded: "ended",
     Gap: "gap",
@@ -63,15 +63,15 @@ class Deck:
         for event in self.events:
             kind = KINDS.get(type(event))
             if isinstance(event, ev.AttemptFailed) and event.retry_in_s is None:
-                kind = "death"
+                kind = "failed"
             if kind is None or (isinstance(event, ev.LevelChanged) and event.cause in ("grow", "operator")):
                 continue
             _, _, who, text = describe(event)
             found.append(Mark(event.at, kind, who, text))
         return found
 
-    def overview(self, columns: int) -> Sequence[Column | None]:
-        pieces: list[Column | None] = []
+    def overview(self, columns: int) -> Sequence[ActivityColumn | None]:
+        pieces: list[ActivityColumn | None] = []
         length = (self.ends_at - self.begins_at) / columns
         samples = [event for event in self.events if isinstance(event, ev.Sampled) and event.lanes]
         times = [sample.at for sample in samples]
@@ -82,7 +82,7 @@ class Deck:
             upto = bisect_right(times, self.begins_at + (column + 1) * length)
             lanes = samples[upto - 1].lanes if upto else ()
             active, waiting = sum(lane.active for lane in lanes), sum(lane.waiting for lane in lanes)
-            pieces.append(Column(active, waiting, 0.0, 0, 0))
+            pieces.append(ActivityColumn(active, waiting, 0.0, 0, 0))
         return pieces
 
     def look(self) -> bool:
@@ -155,8 +155,8 @@ def recording() -> list[ev.Event]:
                 ticket += 1
                 events += _request(ticket, agent, at + 0.1 * late, dies=second == 61 and agent == "bob")
         events += [made(at + 0.95) for made in _MOMENTS.get(second, ())]
-        flying = len(CREW) if 1 <= second % 10 <= 4 else 0
-        state = replace(usual, active=flying, waiting=max(0, second % 7 - 4))
+        in_flight = len(CREW) if 1 <= second % 10 <= 4 else 0
+        state = replace(usual, active=in_flight, waiting=max(0, second % 7 - 4))
         events.append(ev.Sampled(at + 0.96, (state,)))
     events.append(JournalEnded(AT + LENGTH_S))
     return sorted(events, key=lambda event: event.at)
@@ -180,7 +180,7 @@ _MOMENTS: dict[int, Sequence[Callable[[float], ev.Event]]] = {
     30: (lambda at: ev.LevelChanged(at, LANE, 4.0, "rate_limited"),),
     45: (lambda at: ev.Commanded(at, "you", "PauseAgent", {"agent": "carol", "paused": True}),),
     50: (lambda at: ev.Commanded(at, "you", "PauseAgent", {"agent": "carol", "paused": False}),),
-    75: (lambda at: ev.LaneParked(at, LANE, 5.0, "429"),),
+    75: (lambda at: ev.LaneRateLimited(at, LANE, 5.0, "429"),),
     90: (lambda at: ev.LevelChanged(at, LANE, 3.0, "overloaded"),),
 }
 ADDRESS = "http://127.0.0.1:8765"

@@ -40,7 +40,7 @@ def _lane(lane: LaneView, n: int, name: str, slots: tuple[TicketView, ...], queu
         level=8.5 - 2 * (n % 3),
         circuit="open" if n % 2 else "closed",
         circuit_reopens_in_s=3.7 if n % 2 else None,
-        parked_for_s=12.0 if n % 3 == 2 else 0.0,
+        rate_limited_for_s=12.0 if n % 3 == 2 else 0.0,
     )
     return replace(lane, state=state)
 

@@ -59,7 +59,7 @@ def _attempts(dice: random.Random, arrived: float, state: str, tries: int) -> tu
         last = number == tries
         content = granted + dice.uniform(0.4, 3) if last and state in ("answered", "streaming", "left") else None
         ended = (content or granted) + dice.uniform(0.5, 9)
-        flying = last and state == "streaming"
+        in_flight = last and state == "streaming"
         failed = not last or state in ("failed", "retry")
         pause = dice.uniform(1, 4) if failed and state != "failed" else None
         made.append(
@@ -68,9 +68,15 @@ def _attempts(dice: random.Random, arrived: float, state: str, tries: int) -> tu
                 queued_at=queued,
                 granted_at=granted,
                 first_content_at=content,
-                ended_at=None if flying else ended,
-                outcome="flying" if flying else "overloaded" if failed else "left" if state == "left" else "answered",
-                status=529 if failed else None if flying else 200,
+                ended_at=None if in_flight else ended,
+                outcome="in_flight"
+                if in_flight
+                else "overloaded"
+                if failed
+                else "left"
+                if state == "left"
+                else "answered",
+                status=529 if failed else None if in_flight else 200,
                 message="overloaded_error" if failed else "",
                 retry_in_s=pause,
             )

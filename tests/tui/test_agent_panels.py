@@ -16,7 +16,7 @@ from hivemind.world.snapshot import Snapshot
 from hivemind_tui.panels import agent_page, agent_table, header, models
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.sources.base import Link
-from hivemind_tui.state.lists import Order
+from hivemind_tui.state.lists import SortOrder
 from hivemind_tui.state.view import View
 
 PLAIN = Pen()
@@ -160,8 +160,8 @@ def test_many_requests_of_one_agent_are_counted() -> None:
         ({"priority": Priority.HIGH}, "lower", "to norm"),
         ({"boosted_for_s": 3.0}, "boost", "ends the boost"),
         ({"boosted_for_s": 0.0}, "boost", "boosts it"),
-        ({"paused": True}, "hold", "releases it"),
-        ({"paused": False}, "hold", "holds it"),
+        ({"held": True}, "hold", "releases it"),
+        ({"held": False}, "hold", "holds it"),
         ({"budget": None}, "budget", "gives a budget"),
         ({"budget": budget(ALICE, 9)}, "budget", "changes the budget"),
         ({"stopped": True}, "stop", "allows it again"),
@@ -195,14 +195,14 @@ def test_keys_for_several_speak_of_them() -> None:
 def test_what_was_kept_from_agents_always_stays(width: int, page: str) -> None:
     """Failures, requests retried and agents recovered, whatever else must go, and however many there are."""
     full = world()
-    many = replace(full, totals=replace(full.totals, failed=12_300, rescued=45_600, agents_saved=1_200))
+    many = replace(full, totals=replace(full.totals, failed=12_300, retried_ok=45_600, agents_recovered=1_200))
     rows = head(View(many, trail=(page,)), width)
     assert "12k failed · 46k retried OK · 1.2k agents recovered" in rows
 
 
 def test_nothing_avoided_takes_no_place_from_the_pages_names() -> None:
     """Totals of 0 retried OK, recovered and saved aren't shown; failures are."""
-    totals = replace(world().totals, rescued=0, agents_saved=0, tokens_saved=0, failed=0)
+    totals = replace(world().totals, retried_ok=0, agents_recovered=0, tokens_saved=0, failed=0)
     shown = head(View(replace(world(), totals=totals)), 160).splitlines()[1]
     assert "0 failed" in shown
     assert not any(words in shown for words in ("retried OK", "recovered", "saved"))
@@ -223,9 +223,9 @@ def test_a_lost_connection_takes_the_first_row() -> None:
         (View(calm_world(), link=Link("attached", "http://10.0.0.5:8765")), "HEALTHY"),
         (View(calm_world(), link=Link("attached", "http://10.0.0.5:8765")), "attached"),
         (View(calm_world(), frozen=True), "VIEW FROZEN"),
-        (View(calm_world(), agents_order=Order(filter="state:retry")), "filter state:retry"),
+        (View(calm_world(), agents_order=SortOrder(filter="state:retry")), "filter state:retry"),
         (View(calm_world(), trail=("log",), log_filter="429"), "filter 429"),
-        (View(with_lane(calm_world(), circuit_forced=True, parked_for_s=0.0)), "circuit forced closed"),
+        (View(with_lane(calm_world(), circuit_forced=True, rate_limited_for_s=0.0)), "circuit forced closed"),
         (View(calm_world()), "rate-limited (Retry-After), resumes in 4 s"),
     ],
 )

@@ -82,7 +82,7 @@ def agree(snapshot: Snapshot) -> None:
         _agrees_on_lane(snapshot, lane)
     agents = text(agent_table.render(view, 200, 40, Pen()))
     assert f"{in_flight} in flight, {snapshot.queued} queued" in agents
-    assert sum(agent.flying for agent in snapshot.agents) == in_flight
+    assert sum(agent.in_flight for agent in snapshot.agents) == in_flight
     assert sum(agent.queued for agent in snapshot.agents) == snapshot.queued
 
     told_lines = "\n".join(status.shown(SnapshotPart("run", "1", True, (), 0, snapshot), None))
@@ -109,14 +109,14 @@ def agree(snapshot: Snapshot) -> None:
 
 def _agrees_on_lane(snapshot: Snapshot, lane: LaneView) -> None:
     key = lane.state.lane
-    flying = [ticket for ticket in snapshot.slots if ticket.lane == key]
+    in_flight = [ticket for ticket in snapshot.slots if ticket.lane == key]
     waiting = [ticket for ticket in snapshot.queue if ticket.lane == key]
     gauges = lane.state
-    assert gauges.active == len(flying)
+    assert gauges.active == len(in_flight)
     if snapshot.queued == len(snapshot.queue):  # else some aren't shown
         assert gauges.waiting + gauges.retrying == len(waiting)
     shown = text(slots.render(View(snapshot, lane_index=snapshot.lanes.index(lane)), WIDE, 20, Pen()))
-    assert re.search(rf"\b{len(flying)} (of \d+ )?in flight", shown)
+    assert re.search(rf"\b{len(in_flight)} (of \d+ )?in flight", shown)
 
 
 @pytest.mark.hypothesis
@@ -153,7 +153,7 @@ def crowd(seed: int, agents: int, lanes: int, situation: str, *, forced: bool) -
         if end == "refused":
             world.apply(ev.Refused(now, ticket, name, key, "queue_full", 503))
         elif end == "waiting":
-            gate = draw.choice(("slot", "requests", "circuit", "parked"))
+            gate = draw.choice(("slot", "requests", "circuit", "rate_limited"))
             holds[key].append(hold(ticket, gate, draw.choice((None, 5.0)), draw.choice((None, 12.0))))
         else:
             world.apply(ev.Granted(now, ticket, name, key, 1, 0.0))

@@ -103,7 +103,7 @@ def test_without_proxies_or_keys_it_says_so() -> None:
 def test_any_text_and_any_size_fits(renders: Render) -> None:
     """Whatever other machines are called, rows are as wide as asked."""
     strange = [
-        replace(each, machine=EVIL, address=EVIL, version=EVIL, mode=EVIL, pid=10**9, flying=10**9)
+        replace(each, machine=EVIL, address=EVIL, version=EVIL, mode=EVIL, pid=10**9, in_flight=10**9)
         for each in fleet(4).members
     ]
     bent = tuple(
@@ -122,7 +122,7 @@ def test_any_text_and_any_size_fits(renders: Render) -> None:
         ("leased", "● fleet of 3"),
         ("learning", "◐ fleet of 3 learning"),
         ("safe", "▲ store away, SAFE SHARE"),
-        ("alone", "✕ ALONE, cut off from the fleet"),
+        ("alone", "✕ ALONE, without the fleet"),
         ("joining", "◌ joining the fleet"),
         ("trouble", "fleet of 3, 1 in trouble"),
     ],

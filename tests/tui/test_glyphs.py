@@ -52,7 +52,7 @@ def test_what_stands_side_by_side_differs(glyphs: Glyphs) -> None:
     be told apart; states have words too."""
     pieces = [getattr(glyphs, phase.glyph) for phase in PHASES.values() if phase.glyph != "idle"]
     agents = [
-        getattr(glyphs, sign(state).glyph) for state in (*TICKET_STATES, "idle", "ended", "paused", "stopped", "died")
+        getattr(glyphs, sign(state).glyph) for state in (*TICKET_STATES, "idle", "ended", "held", "stopped", "died")
     ]
     ends = [getattr(glyphs, sign(state).glyph) for state in ENDS]
     for group in (

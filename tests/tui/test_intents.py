@@ -59,7 +59,7 @@ def test_pin_takes_the_slots_there_are() -> None:
 def test_release_needs_a_pause() -> None:
     """Ending a pause that nobody asked for is refused with the reason."""
     with pytest.raises(Rejected, match="no Retry-After"):
-        intents.release(view(parked_for_s=0.0, upcoming=()))
+        intents.release(view(rate_limited_for_s=0.0, upcoming=()))
 
 
 def test_release_ends_a_used_up_window() -> None:
@@ -68,11 +68,13 @@ def test_release_ends_a_used_up_window() -> None:
     def window(source: str) -> WindowState:
         return WindowState("m", WindowKind.REQUESTS, 50, 50, 0, 0, 86400.0, source, 45.0)
 
-    assert intents.release(view(parked_for_s=0.0, upcoming=(), windows=(window("headers"),))) == [ReleaseLane(LANE)]
+    assert intents.release(view(rate_limited_for_s=0.0, upcoming=(), windows=(window("headers"),))) == [
+        ReleaseLane(LANE)
+    ]
     with pytest.raises(Rejected, match="no rate window is used up"):
-        intents.release(view(parked_for_s=0.0, upcoming=(), windows=(window("settings"),)))
+        intents.release(view(rate_limited_for_s=0.0, upcoming=(), windows=(window("settings"),)))
     held = Hold(1, "tokens", 45.0, 45.0)
-    assert intents.release(view(parked_for_s=0.0, upcoming=(held,))) == [ReleaseLane(LANE)]
+    assert intents.release(view(rate_limited_for_s=0.0, upcoming=(held,))) == [ReleaseLane(LANE)]
 
 
 @pytest.mark.parametrize("name", ["priority", "hold", "boost", "ceiling", "pin", "release", "turn"])

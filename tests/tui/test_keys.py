@@ -174,7 +174,7 @@ async def test_keys_that_give_back() -> None:
     """The keys that switch something off switch it on again."""
     full = world()
     lane = full.lanes[0]
-    agent = replace(full.agents[0], paused=True, state="paused", stopped=True, boosted_for_s=9.0)
+    agent = replace(full.agents[0], held=True, state="held", stopped=True, boosted_for_s=9.0)
     pinned = replace(lane, state=replace(lane.state, pinned=True))
     source = FakeSource(judged(replace(full, mode="paused", agents=(agent,), lanes=(pinned,))))
     async with screen(source) as pilot:

@@ -42,7 +42,7 @@ def curve_of(snapshot: Snapshot, width: int = 64, height: int = 13, **pen: Any) 
     return text(curve.render(View(snapshot), width, height, replace(PLAIN, **pen)))
 
 
-def flying(number: int) -> tuple[TicketView, ...]:
+def in_flight(number: int) -> tuple[TicketView, ...]:
     """So many requests in flight."""
     one = world().slots[0]
     return tuple(replace(one, ticket=n, agent=f"agent-{n}") for n in range(1, number + 1))
@@ -53,7 +53,7 @@ def flying(number: int) -> tuple[TicketView, ...]:
 
 def test_after_a_cut_the_limit_stands_among_the_slots() -> None:
     """Those beyond the limit go on to the end, and it is told that they are beyond it."""
-    snapshot = with_lane(replace(world(), slots=flying(6)), level=4.0, active=6)
+    snapshot = with_lane(replace(world(), slots=in_flight(6)), level=4.0, active=6)
     rows = slots_of(snapshot).splitlines()
     assert "6 of 4 in flight, 2 over" in rows[0]
     assert "level 4.0 of 12 2 over it" in rows[6]
@@ -62,19 +62,19 @@ def test_after_a_cut_the_limit_stands_among_the_slots() -> None:
 
 def test_where_slots_are_many_the_rest_is_counted() -> None:
     """No row is lost without a word."""
-    snapshot = with_lane(replace(world(), slots=flying(40)), level=64.0, ceiling=64.0, active=40)
+    snapshot = with_lane(replace(world(), slots=in_flight(40)), level=64.0, ceiling=64.0, active=40)
     rows = slots_of(snapshot, 60, 16)
     shown = sum(row.count("agent-") for row in rows.splitlines() if " more in flight" not in row)
     assert shown > 2
     assert f"… {40 - shown} more in flight" in rows
-    few = with_lane(replace(world(), slots=flying(2)), level=64.0, ceiling=64.0, active=2)
+    few = with_lane(replace(world(), slots=in_flight(2)), level=64.0, ceiling=64.0, active=2)
     assert "… 62 free" in slots_of(few)
 
 
 def test_the_queue_goes_on_where_slots_are_free() -> None:
     """Beside two slots and below them, in its order, and under heads of its own."""
     crowd = tuple(replace(world().queue[0], ticket=n, agent=f"agent-{n:02}", position=n) for n in range(1, 31))
-    snapshot = with_lane(replace(world(), slots=flying(2), queue=crowd), level=2.0, active=2, waiting=30, retrying=0)
+    snapshot = with_lane(replace(world(), slots=in_flight(2), queue=crowd), level=2.0, active=2, waiting=30, retrying=0)
     rows = slots_of(snapshot, height=16).splitlines()[1:-1]
     assert [row[-47:].split()[2] for row in rows[1:]] == [f"agent-{n:02}" for n in range(1, 14)]
     assert rows[4][2:].startswith("NO ")
@@ -99,7 +99,7 @@ def test_a_small_panel_names_who_waits() -> None:
 
 def test_slots_go_on_where_nothing_is_queued() -> None:
     """Each of them once, and those that no row is left for are counted."""
-    snapshot = with_lane(replace(world(), slots=flying(30), queue=()), level=64.0, ceiling=64.0, active=30)
+    snapshot = with_lane(replace(world(), slots=in_flight(30), queue=()), level=64.0, ceiling=64.0, active=30)
     rows = slots_of(snapshot, height=14).splitlines()[1:-1]
     listed = [re.sub(" more in flight: .*", "", row) for row in rows]
     shown = [word for row in listed for word in row.split() if word.startswith("agent-")]
@@ -231,8 +231,8 @@ def test_every_cut_and_turn_stands_on_the_sketch(braille: bool) -> None:
     for cause in MARKS.values():
         assert mark(cause).shown(braille) in picture
         assert mark(cause).word in rows[-3]
-    assert ("×0.5 at 22:12:20: cut short" if braille else "x0.5 at 22:12:20: cut short") in rows[-3]
-    assert "first token 1.4s, target 2.0s" in rows[-2]
+    assert ("×0.5 at 22:12:20: truncated" if braille else "x0.5 at 22:12:20: truncated") in rows[-3]
+    assert "TTFT 1.4s, target 2.0s" in rows[-2]
 
 
 def test_every_cut_stands_in_the_figure_too(golden: Callable[[str, str], None]) -> None:
@@ -261,7 +261,7 @@ def test_a_cut_tells_the_factor_of_its_levels_not_of_the_points() -> None:
     points = tuple(CurvePoint(5000.0 - 9 + n, 0.9 + n / 100, 0, 0, None, "") for n in range(9))
     points = (*points, CurvePoint(5000.0, 1.1, 0, 0, None, "truncated", (1.375, 1.0)))
     lane = replace(world().lanes[0], curve=points)
-    assert "◁ ×0.73 at 22:13:20: cut short" in curve_of(replace(world(), lanes=(lane,)))
+    assert "◁ ×0.73 at 22:13:20: truncated" in curve_of(replace(world(), lanes=(lane,)))
 
 
 def test_the_trend_bears_the_signs_too() -> None:
@@ -271,5 +271,5 @@ def test_the_trend_bears_the_signs_too() -> None:
     bars, signs = curve.trend(View(replace(world(), lanes=(lane,))), lane, 120, 2, PLAIN)
     assert all(mark(cause).glyph in signs.text for cause in MARKS.values())
     assert not any(mark(cause).glyph in bars.text.partition("  ")[0] for cause in MARKS.values())
-    assert "×0.5 at 22:12:20: cut short" in bars.text
+    assert "×0.5 at 22:12:20: truncated" in bars.text
     assert signs.text.startswith("last 10m00s")

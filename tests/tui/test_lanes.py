@@ -122,9 +122,9 @@ def test_a_small_screen_tells_what_each_lane_has_in_flight(count: int) -> None:
     view = View(several(count))
     head = slots.render(view, 160, 8, Pen(boxed=False))[0].text
     for lane in view.snapshot.lanes:
-        flying = f"{lane.state.active} of {int(lane.state.level)}"
+        in_flight = f"{lane.state.active} of {int(lane.state.level)}"
         key = "" if count == 2 else f":{lane.state.lane[-4:]}"
-        assert f"{lane.state.upstream}{key} {flying}" in head
+        assert f"{lane.state.upstream}{key} {in_flight}" in head
     assert "queued" in head
 
 

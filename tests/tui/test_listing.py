@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tui.worlds import world
 
-from hivemind_tui.state.lists import AGENT_KEYS, Order, agent_fields, arranged, matching
+from hivemind_tui.state.lists import AGENT_KEYS, SortOrder, agent_fields, arranged, matching
 
 AGENTS_HERE = world().agents
 
@@ -37,7 +37,7 @@ def test_an_empty_filter_keeps_all() -> None:
 def test_what_is_unknown_comes_last_whichever_way() -> None:
     """An agent without a budget stands below all that have one, up and down."""
     for reverse in (False, True):
-        order = Order(sort="budget", reverse=reverse)
+        order = SortOrder(sort="budget", reverse=reverse)
         shown = arranged(AGENTS_HERE, order, agent_fields, AGENT_KEYS)
         known = [agent.budget is not None for agent in shown]
         assert known == sorted(known, reverse=True)
@@ -47,7 +47,7 @@ def test_what_is_unknown_comes_last_whichever_way() -> None:
 @pytest.mark.parametrize("column", sorted(AGENT_KEYS))
 def test_every_column_sorts(column: str) -> None:
     """Each column that says it sorts does, and back."""
-    up = arranged(AGENTS_HERE, Order(sort=column), agent_fields, AGENT_KEYS)
+    up = arranged(AGENTS_HERE, SortOrder(sort=column), agent_fields, AGENT_KEYS)
     key = AGENT_KEYS[column]
     values = [key(agent) for agent in up if key(agent) is not None]
     assert values == sorted(values)

@@ -68,7 +68,7 @@ def test_clocks_that_make_no_sense() -> None:
         made = tuple(
             replace(
                 lost(n, when(), when(), when(), dice.choice((None, when())), first_content_at=when()),
-                outcome=dice.choice(("answered", "left", "flying", "overloaded")),
+                outcome=dice.choice(("answered", "left", "in_flight", "overloaded")),
                 ended_at=dice.choice((None, AT - when())),
                 first_content_at=dice.choice((None, AT - when())),
             )

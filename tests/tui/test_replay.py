@@ -155,11 +155,11 @@ def test_marks_are_gone_to_by_their_kinds() -> None:
     while (mark := recorded.mark(1)) is not None:
         found.append(mark.kind)
         recorded.go(mark.at)
-    assert found == ["cut", "command", "command", "death", "parked", "cut"]
-    recorded.show_kinds(frozenset({"death"}))
+    assert found == ["cut", "command", "command", "failed", "rate_limited", "cut"]
+    recorded.show_kinds(frozenset({"failed"}))
     before = recorded.mark(-1)
     assert before is not None
-    assert before.kind == "death"
+    assert before.kind == "failed"
     assert recorded.playback().mark_count == 1
     assert sum(recorded.counts().values()) == 6
     recorded.show_kinds(frozenset(KINDS))

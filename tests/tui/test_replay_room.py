@@ -104,7 +104,7 @@ async def test_keys_go_about_in_time() -> None:
             await until_at(pilot, app, second)
         assert "PauseAgent" not in seen(pilot, "timeline")
         await wait_until(pilot, lambda: "carol: held" in seen(pilot, "timeline"))
-        assert next(agent for agent in app.view.snapshot.agents if agent.name == "carol").paused
+        assert next(agent for agent in app.view.snapshot.agents if agent.name == "carol").held
         await press(pilot, "g")
         await wait_until(pilot, lambda: "go to" in seen(pilot, "footer"))
         await press(pilot, "1 4 colon 0 1 colon 3 0 enter")
@@ -271,11 +271,11 @@ async def test_damage_and_what_is_not_read_yet_are_seen() -> None:
 async def test_panels_offer_nothing_that_steers() -> None:
     """No panel tells of a key that is out of use."""
     events = recording()
-    parked = replace(world().lanes[0].state, parked_for_s=9.0, pinned=True, paused=True)
+    rate_limited = replace(world().lanes[0].state, rate_limited_for_s=9.0, pinned=True, paused=True)
     events[-1:-1] = [
         ev.Commanded(AT + 118.97, "you", "PauseAdmissions", {"paused": True}),
         ev.TaskAdded(AT + 118.97, "t1", "batch", "alice", Priority.NORMAL, 1000, ()),
-        ev.Sampled(AT + 118.98, (parked,)),
+        ev.Sampled(AT + 118.98, (rate_limited,)),
     ]
     async with replay(Deck(events)) as (pilot, app):
         await press(pilot, "end")

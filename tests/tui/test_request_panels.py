@@ -15,7 +15,7 @@ from hivemind_tui.panels import agent_page, request_page, request_table
 from hivemind_tui.render.bars import ending
 from hivemind_tui.render.glyphs import ASCII
 from hivemind_tui.render.pen import Pen
-from hivemind_tui.state.lists import Order
+from hivemind_tui.state.lists import SortOrder
 from hivemind_tui.state.view import View
 from hivemind_tui.widgets.line_table import Render
 
@@ -110,17 +110,17 @@ def test_a_click_picks_a_request() -> None:
 
 def test_order_that_no_column_shows_is_told() -> None:
     """Sorted by what doesn't fit, the note says by what."""
-    view = replace(of_all(), requests_order=Order("opus", "cost", True))
+    view = replace(of_all(), requests_order=SortOrder("opus", "cost", True))
     assert "by cost" in text(request_table.render(view, 80, 9, PLAIN))
     assert "/opus" in text(request_table.render(view, 80, 9, PLAIN))
     assert "by cost" not in text(request_table.render(view, 160, 9, PLAIN))
-    own = replace(of_agent(), requests_order=Order("opus", "waited", True))
+    own = replace(of_agent(), requests_order=SortOrder("opus", "waited", True))
     assert "by waited · /opus" in text(request_table.render_waterfall(own, 160, 9, PLAIN))
 
 
 def test_nothing_fits_the_filter() -> None:
     """The lists say so, and how to get rid of it."""
-    view = replace(of_all(), requests_shown=(), requests_order=Order("nobody"))
+    view = replace(of_all(), requests_shown=(), requests_order=SortOrder("nobody"))
     for render in (request_table.render, request_table.render_waterfall):
         assert "esc clears it" in text(render(view, 80, 9, PLAIN))
 

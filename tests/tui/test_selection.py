@@ -205,7 +205,7 @@ async def test_the_card_shows_the_row_under_the_cursor_in_each_frame() -> None:
         await press(pilot, "2")
         for step, key in enumerate(["j", "j", "k", "G", "k", "s", "S", "j", "!", "g", "T", "j"]):
             dead, late = names[step % len(names)], names[(3 * step + 1) % len(names)]
-            changed = with_agent(world(), dead, state="died", exit_code=3, flying=0, queued=0)
+            changed = with_agent(world(), dead, state="died", exit_code=3, in_flight=0, queued=0)
             source.become(with_agent(changed, late, waiting_s=20.0 * step, dollars=9.0 * step))
             for look in (frame, partial(press, keys=key)):
                 await look(pilot)

@@ -25,7 +25,7 @@ def _calm(**about: Any) -> Snapshot:
     full = world()
     full = replace(full, agents=tuple(replace(agent, budget=None) for agent in full.agents))
     queue = tuple(replace(ticket, gate="slot", gate_opens_in_s=None, since_s=3.0) for ticket in full.queue)
-    state = replace(full.lanes[0].state, parked_for_s=0.0, circuit_errors=0, upcoming=_holds(queue, "slot", None))
+    state = replace(full.lanes[0].state, rate_limited_for_s=0.0, circuit_errors=0, upcoming=_holds(queue, "slot", None))
     return judged(replace(full, queue=queue, lanes=(LaneView(state, full.lanes[0].curve),), **about))
 
 
@@ -96,7 +96,7 @@ SITUATIONS: dict[str, tuple[Callable[[], Snapshot], tuple[str, ...]]] = {
         ("✕ BLOCKED requests a minute used up, opens in 41 s", WAITING),
     ),
     "rate-limited": (
-        lambda: _waiting("parked", 8.5, parked_for_s=8.5),
+        lambda: _waiting("rate_limited", 8.5, rate_limited_for_s=8.5),
         ("✕ BLOCKED rate-limited (Retry-After), resumes in 9 s", WAITING),
     ),
     "90 % of the budget": (

@@ -10,7 +10,7 @@ import pytest
 from tui.decks import AT, LENGTH_S, WALL, Deck, recording
 from tui.worlds import calm_world, world
 
-from hivemind.journal.index.activity import Column, Mark
+from hivemind.journal.index.activity import ActivityColumn, Mark
 from hivemind.world.snapshot import RecordingView
 from hivemind.world.verdict import completed, judged
 from hivemind_tui.panels import header, timeline_strip
@@ -43,7 +43,7 @@ def playback() -> Playback:
     )
 
 
-NOTED = {"note": "bob: it broke; passed on to the agent", "note_kind": "death", "playing": False}
+NOTED = {"note": "bob: it broke; passed on to the agent", "note_kind": "failed", "playing": False}
 STATES: dict[str, dict[str, object]] = {
     "playing": {},
     "stopped": NOTED,
@@ -73,7 +73,7 @@ def test_every_size_is_filled(width: int, height: int) -> None:
     """Exactly so many rows of exactly so many cells, whatever there is to show, in any alphabet."""
     hostile = "\x1b[2Jevil\n名前" * 20
     bare = Playback(hostile, 5.0, 5.0, 5.0, 0.0, note=hostile, note_kind="new", marks=[Mark(5.0, "new", "", "")])
-    long = replace(playback(), begins_at=-1e7, ends_at=1e7, columns=[Column(10**9, 10**9, 0.0, 0, 0)])
+    long = replace(playback(), begins_at=-1e7, ends_at=1e7, columns=[ActivityColumn(10**9, 10**9, 0.0, 0, 0)])
     never = replace(playback(), wall_offset_s=1e18, growing=True)
     for shown in (playback(), bare, long, never, replace(never, wall_offset_s=-1e300), None):
         for pen in (PLAIN, Pen(glyphs=ASCII)):
@@ -97,7 +97,7 @@ def test_a_click_is_a_share_of_the_whole() -> None:
 
 def test_marks_of_one_cell_show_the_gravest() -> None:
     """Where a cut and a death fall together, the death is seen."""
-    marks = [Mark(AT + 60, "cut", "", ""), Mark(AT + 60.1, "death", "", ""), Mark(AT + 60.2, "command", "", "")]
+    marks = [Mark(AT + 60, "cut", "", ""), Mark(AT + 60.1, "failed", "", ""), Mark(AT + 60.2, "command", "", "")]
     row = text(replace(playback(), marks=marks), 160, 4).splitlines()[2]
     assert PLAIN.glyphs.cross in row
     assert PLAIN.glyphs.descending not in row

@@ -46,7 +46,7 @@ def whole(seen: Streamed) -> bool:
     return (seen.events, seen.lost, seen.reordered) == (STREAMS * PACE.events, 0, 0) and seen.worst_ms < GAP_MS
 
 
-async def flying(target: Target, count: int) -> None:
+async def in_flight(target: Target, count: int) -> None:
     """Until so many requests are in flight."""
     seen = 0
     async with httpx.AsyncClient() as client, asyncio.timeout(30):
@@ -59,7 +59,7 @@ async def test_streams_go_on_while_the_terminal_reads_nothing() -> None:
     async with servers.upstream() as upstream, hivemind_tui(upstream) as (target, terminal):
         terminal.pause()
         reading = asyncio.create_task(read_streams(target, STREAMS, PACE, skip=0))
-        await flying(target, STREAMS)
+        await in_flight(target, STREAMS)
         while not reading.done():
             terminal.type(REPAINT)
             await asyncio.sleep(0.05)
@@ -78,7 +78,7 @@ async def test_a_signal_while_the_terminal_reads_nothing_lets_the_streams_finish
     async with servers.upstream() as upstream, hivemind_tui(upstream) as (target, terminal):
         terminal.pause()
         reading = asyncio.create_task(read_streams(target, STREAMS, PACE, skip=0))
-        await flying(target, STREAMS)
+        await in_flight(target, STREAMS)
         terminal.process.terminate()
         assert whole(await reading)
         assert await terminal.ended() == 0

@@ -177,8 +177,10 @@ def test_where_nobody_can_tell_no_time_is_told() -> None:
     """An unknown estimate isn't shown as zero; where the gate's opening is known, that is told instead."""
     assert wait_reason.eta(waiting(estimate_s=None)) == ""
     assert wait_reason.short(waiting(estimate_s=None)) == "slot, 3rd"
-    assert wait_reason.eta(waiting(gate="parked", estimate_s=None, gate_opens_in_s=9.0)) == "9.0s"
-    assert wait_reason.short(waiting(gate="parked", estimate_s=None, gate_opens_in_s=9.0)) == "limited, 3rd, in 9.0s"
+    assert wait_reason.eta(waiting(gate="rate_limited", estimate_s=None, gate_opens_in_s=9.0)) == "9.0s"
+    assert (
+        wait_reason.short(waiting(gate="rate_limited", estimate_s=None, gate_opens_in_s=9.0)) == "limited, 3rd, in 9.0s"
+    )
 
 
 def test_an_estimate_is_no_finer_than_it_can_be() -> None:

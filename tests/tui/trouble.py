@@ -66,7 +66,7 @@ def _agent(index: int, agent: AgentView) -> AgentView:
     if index == 0:
         return replace(agent, failed=1, parent="orchestrator", usage=Usage(60_000, 500_000, 33_000, 39_000))
     if index == 2:
-        return replace(agent, stopped=True, state="stopped", flying=0)
+        return replace(agent, stopped=True, state="stopped", in_flight=0)
     return agent
 
 
@@ -75,7 +75,7 @@ def _held(index: int, ticket: TicketView) -> TicketView:
     if ticket.state == "retry":
         return ticket
     gate = GATES[index % len(GATES)]
-    opens = 12.0 + index if gate in ("parked", "circuit", "requests", "tokens", "backoff") else None
+    opens = 12.0 + index if gate in ("rate_limited", "circuit", "requests", "tokens", "backoff") else None
     place = None if gate in ("held", "backoff") else index + 1
     about = None if gate in ("paused", "held") else 3.0 + 4 * index
     return replace(ticket, gate=gate, gate_opens_in_s=opens, position=place, estimate_s=about)

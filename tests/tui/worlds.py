@@ -34,7 +34,7 @@ from hivemind.world.verdict import judged, verdict
 from hivemind_tui.sources.base import Link, RequestList
 
 NAMES = ("alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi", "ivan", "judy", "mallory-refactors")
-STATES = ("streaming", "queued", "streaming", "waiting", "retry", "streaming", "queued", "idle", "streaming", "paused")
+STATES = ("streaming", "queued", "streaming", "waiting", "retry", "streaming", "queued", "idle", "streaming", "held")
 MODELS = ("claude-opus-4", "claude-sonnet-4", "claude-haiku-4")
 SPENT = (
     ModelView("anthropic", "claude-haiku-4", Usage(90_000, 0, 0, 40_512), 0.29),
@@ -123,8 +123,8 @@ def world(seed: int = 11, *, agents: int = 11, minutes: float = 10.0, lanes: int
             refused=0,
             abandoned=2,
             retries=31,
-            rescued=27,
-            agents_saved=9,
+            retried_ok=27,
+            agents_recovered=9,
             tokens_saved=182_400,
             usage=Usage(input_tokens=1_204_000, cache_read_tokens=8_400_000, output_tokens=340_512),
             wasted=Usage(input_tokens=0, output_tokens=0),
@@ -244,14 +244,14 @@ def _agent(dice: random.Random, index: int) -> AgentView:
         parent=None,
         priority=(Priority.NORMAL, Priority.HIGH, Priority.NORMAL, Priority.CRITICAL, Priority.LOW)[index % 5],
         state=state,
-        paused=state == "paused",
-        flying=int(state in ("streaming", "waiting")),
+        held=state == "held",
+        in_flight=int(state in ("streaming", "waiting")),
         queued=int(state in ("queued", "retry")),
         requests=asked,
         finished=asked - 1,
         failed=0,
         retries=retries,
-        rescued=retries,
+        retried_ok=retries,
         usage=Usage(
             input_tokens=dice.randint(900, 90_000),
             cache_read_tokens=dice.randint(0, 900_000),
@@ -356,7 +356,7 @@ def _lane(
             pinned=False,
             mean_ttft_s=1.42,
             latency_target_s=2.0,
-            parked_for_s=3.1,
+            rate_limited_for_s=3.1,
             paused=False,
             circuit="closed",
             circuit_forced=False,

@@ -133,9 +133,9 @@ class History:
 
     def _go_on(self, what: str, which: int, how: int) -> None:
         hands = self.hands
-        flying = [ticket for ticket in self.tickets if ticket.state is TicketState.IN_FLIGHT]
+        in_flight = [ticket for ticket in self.tickets if ticket.state is TicketState.IN_FLIGHT]
         waiting = [ticket for ticket in self.tickets if ticket.state is TicketState.QUEUED]
-        some = flying or (waiting if what == "leave" else [])
+        some = in_flight or (waiting if what == "leave" else [])
         if not some:
             return
         ticket = some[which % len(some)]

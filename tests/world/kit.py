@@ -58,9 +58,9 @@ def finished(
     return ev.Finished(at, ticket, agent, LANE, "model", 200, attempts, usage, at)
 
 
-def abandoned(ticket: int = 1, at: float = 5.0, flying: bool = True, usage: Usage | None = None) -> ev.Abandoned:
+def abandoned(ticket: int = 1, at: float = 5.0, in_flight: bool = True, usage: Usage | None = None) -> ev.Abandoned:
     """Ann's client left."""
-    return ev.Abandoned(at, ticket, "ann", LANE, flying, usage)
+    return ev.Abandoned(at, ticket, "ann", LANE, in_flight, usage)
 
 
 def refused(ticket: int | None = 1, at: float = 5.0, reason: str = "queue_full") -> ev.Refused:
@@ -93,7 +93,7 @@ def state(at_level: float = 4.0, **about: object) -> LaneState:
         pinned=False,
         mean_ttft_s=0.5,
         latency_target_s=2.0,
-        parked_for_s=0.0,
+        rate_limited_for_s=0.0,
         paused=False,
         circuit="closed",
         circuit_forced=False,

@@ -36,7 +36,7 @@ def test_an_agent_shows_its_liveliest_ticket_and_what_is_known_of_it() -> None:
     )
     agent = only_agent(world.snapshot(5.0))
     assert (agent.state, agent.client, agent.parent) == ("waiting", "claude-code", "lead")
-    assert (agent.requests, agent.flying, agent.queued, agent.waited_s, agent.last_seen_s) == (2, 1, 1, 1.0, 0.0)
+    assert (agent.requests, agent.in_flight, agent.queued, agent.waited_s, agent.last_seen_s) == (2, 1, 1, 1.0, 0.0)
     world.apply(failed(None, message="too many"))
     assert only_agent(world.snapshot(5.0)).last_error == "too many"
 
@@ -56,7 +56,7 @@ def test_waiting_tickets_move_with_their_agent() -> None:
 @pytest.mark.parametrize(
     ("command", "held"),
     [
-        (commanded("PauseAgent", agent="ann", paused=True), "paused"),
+        (commanded("PauseAgent", agent="ann", paused=True), "held"),
         (commanded("StopAgent", agent="ann", stopped=True), "stopped"),
     ],
     ids=["pause", "stop"],
@@ -106,7 +106,7 @@ def test_an_agent_that_was_refused_says_so_until_its_next_request() -> None:
     """Though not while it has an open one, nor once its process has ended."""
     world = told(BEGAN, arrived(1), arrived(2), refused(1))
     assert only_agent(world.snapshot(6.0)).state == "queued"
-    world.apply(abandoned(2, flying=False))
+    world.apply(abandoned(2, in_flight=False))
     assert only_agent(world.snapshot(6.0)).state == "refused"
     other = told()
     other.restore(world.keep(6.0))
@@ -124,7 +124,7 @@ def test_the_longest_current_wait_includes_pauses_between_attempts() -> None:
     assert only_agent(world.snapshot(4.0)).waiting_s == 4.0
     world.apply(granted(1, at=5.0))
     assert only_agent(world.snapshot(6.0)).waiting_s == 3.0
-    world.apply(abandoned(2, at=6.0, flying=False))
+    world.apply(abandoned(2, at=6.0, in_flight=False))
     assert only_agent(world.snapshot(6.0)).waiting_s == 0.0
     world.apply(failed(2.0, at=7.0))
     assert only_agent(world.snapshot(8.0)).waiting_s == 1.0
@@ -161,7 +161,7 @@ def test_what_was_held_goes_on() -> None:
     pauses = [commanded("PauseAgent", agent="ann", paused=paused) for paused in (True, False)]
     stops = [commanded("StopAgent", agent="ann", stopped=stopped) for stopped in (True, False)]
     agent = only_agent(told(*pauses, *stops).snapshot(2.0))
-    assert (agent.state, agent.paused, agent.stopped) == ("idle", False, False)
+    assert (agent.state, agent.held, agent.stopped) == ("idle", False, False)
 
 
 def test_a_boost_runs_down() -> None:
@@ -290,7 +290,7 @@ def test_what_was_decided_about_one_is_shown_before_its_end() -> None:
     """A pause and a stop hold for it when it comes back."""
     pause, stop = (commanded("PauseAgent", agent="ann", paused=True), commanded("StopAgent", agent="ben", stopped=True))
     world = told(*answered(1, "ann"), *answered(2, "ben"), pause, stop)
-    assert states(world, 2 * ENDS_AFTER_S) == {"ann": "paused", "ben": "stopped"}
+    assert states(world, 2 * ENDS_AFTER_S) == {"ann": "held", "ben": "stopped"}
 
 
 def test_a_world_that_was_restored_ends_the_same_agents() -> None:
@@ -307,11 +307,11 @@ def test_a_view_has_each_value_in_its_place() -> None:
     """Those that it takes over from the fold, under their own names."""
     agent = AgentFold(*(each.name for each in fields(AgentState)))  # type: ignore[arg-type]
     agent.usage, agent.priced, agent.last_seen, agent.boosted_until = USED, 7, 1.0, 9.0
-    agent.paused = agent.stopped = False
+    agent.held = agent.stopped = False
     agent.trouble, agent.task, agent.earlier_tokens, agent.step, agent.step_tokens = "", None, (), 0, 3
     view = agent.view(4.0, "build", over=True)
     shared = {each.name for each in fields(AgentView)} & {each.name for each in fields(AgentState)}
-    own = {"task": "build", "state": "ended", "flying": 0, "queued": 0, "last_seen_s": 3.0, "boosted_for_s": 5.0}
+    own = {"task": "build", "state": "ended", "in_flight": 0, "queued": 0, "last_seen_s": 3.0, "boosted_for_s": 5.0}
     expected = {name: getattr(agent, name) for name in shared} | own
     expected |= {"unpriced": USED.total - 7, "waiting_s": 0.0, "activity": (3,), "machines": ()}
     assert {each.name: getattr(view, each.name) for each in fields(view)} == expected

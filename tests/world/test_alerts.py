@@ -13,7 +13,7 @@ from hivemind.scheduler.events import AgentBegan, AgentEnded, AlertOver, AlertRa
 from hivemind.world.alerts import ALERTS_KEPT, QUIET_S, RULES, AlertBook, AlertFold, check_acknowledge, conditions
 from hivemind.world.fleet import Member
 from hivemind.world.health import AlertLimits
-from hivemind.world.merge import Part, merged
+from hivemind.world.merge import ProxyPart, merged
 from hivemind.world.snapshot import LaneView, Snapshot
 from hivemind.world.world import World
 
@@ -138,7 +138,7 @@ def test_a_circuit_is_an_alert_once_it_was_open_for_long_whatever_its_probes_do(
 def test_waits_that_an_operator_decided_are_none() -> None:
     """One of an agent that is held, for its task or its budget, or while all is paused."""
     assert list(conditions(waits(99.0), LIMITS))
-    held = with_agent(waits(99.0), paused=True)
+    held = with_agent(waits(99.0), held=True)
     gated = told(arrived(), sampled(1.0, state(waiting=1, upcoming=(hold(1, "dependency"),)))).snapshot(99.0)
     paused = replace(waits(99.0), mode="paused")
     for snapshot in (held, gated, paused):
@@ -229,7 +229,7 @@ def test_proxies_that_tell_of_the_same_make_one_alert() -> None:
     """It is acknowledged once it is at each of them."""
     one = told(RAISED).snapshot(9.0)
     two = told(RAISED, commanded("Acknowledge", about=None, rule=None)).snapshot(9.0)
-    parts = [Part(Member(f"{n}", f"m{n}", 1, "1", 1, "", 0.0), each, n) for n, each in enumerate((one, two))]
+    parts = [ProxyPart(Member(f"{n}", f"m{n}", 1, "1", 1, "", 0.0), each, n) for n, each in enumerate((one, two))]
     (alert,) = merged(parts).alerts
     assert (alert.number, alert.about, alert.acknowledged) == (1000, "ann", "")
     (alert,) = merged(parts[1:]).alerts

@@ -46,7 +46,7 @@ def test_the_story_of_a_request_that_was_rescued() -> None:
         sampled(0.9, state(8.0, upcoming=(hold(1, "next"),))),
         granted(at=1.0),
         failed(1.5, at=2.0, message="slow down"),
-        sampled(4.0, state(8.0, upcoming=(hold(1, "parked", 12.0),))),
+        sampled(4.0, state(8.0, upcoming=(hold(1, "rate_limited", 12.0),))),
         ev.Granted(16.0, 1, "ann", LANE, 2, 12.5),
         first_content(at=16.25),
         finished(at=20.0, attempts=2),
@@ -80,7 +80,7 @@ def test_the_story_of_a_request_that_was_rescued() -> None:
             "bad",
         ),
         (abandoned(), "the client left while its answer came", "warn"),
-        (abandoned(flying=False), "the client left in the queue", "warn"),
+        (abandoned(in_flight=False), "the client left in the queue", "warn"),
         (refused(), "refused with 503: queue full", "bad"),
         (refused(reason="agent_stopped"), "ended: the operator stopped its agent", "bad"),
     ],
@@ -108,7 +108,7 @@ def test_every_gate_has_its_words() -> None:
     """Each its own, with and without a time."""
     assert gates.GATES.keys() == {*GATES, "next"}, "a gate's words stand in hivemind/world/gates.py"
     assert len({held_by(gate) for gate in GATES}) == len(GATES)
-    assert not [gate for gate in GATES if gate in ("parked", "held", "backoff") and gate in held_by(gate)]
+    assert not [gate for gate in GATES if gate in ("rate_limited", "held", "backoff") and gate in held_by(gate)]
     assert all(held_by(gate, 12.0).endswith("12 s to go") for gate in GATES)
 
 

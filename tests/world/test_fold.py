@@ -57,7 +57,7 @@ def test_a_ticket_is_in_one_state_at_a_time(
     assert agent.state == is_in
     flies = is_in in ("waiting", "streaming")
     assert (len(snapshot.slots), snapshot.queued) == (int(flies), int(not flies))
-    assert (agent.flying, agent.queued) == (int(flies), int(not flies))
+    assert (agent.in_flight, agent.queued) == (int(flies), int(not flies))
 
 
 def test_the_time_until_a_retry_runs_down() -> None:
@@ -101,16 +101,16 @@ def test_a_rescued_request_saves_its_agent_and_what_it_had_used() -> None:
     for event in (granted(at=6.0), failed(1.0, at=7.0), granted(at=8.0, attempt=2), finished(at=9.0, attempts=2)):
         world.apply(event)
     totals = world.snapshot(10.0).totals
-    assert (totals.retries, totals.rescued, totals.agents_saved, totals.tokens_saved) == (1, 1, 1, USED.total)
+    assert (totals.retries, totals.retried_ok, totals.agents_recovered, totals.tokens_saved) == (1, 1, 1, USED.total)
     for last in (arrived(1, at=10.0), granted(at=10.0), failed(None, at=11.0)):
         world.apply(last)
     totals = world.snapshot(12.0).totals
-    assert (totals.rescued, totals.agents_saved, totals.tokens_saved) == (1, 1, USED.total)
+    assert (totals.retried_ok, totals.agents_recovered, totals.tokens_saved) == (1, 1, USED.total)
     for last in (arrived(1, at=13.0), granted(at=13.0), failed(1.0, at=14.0), granted(at=15.0, attempt=2)):
         world.apply(last)
     world.apply(finished(at=16.0, attempts=2))
     totals = world.snapshot(17.0).totals
-    assert (totals.rescued, totals.agents_saved, totals.tokens_saved) == (2, 1, USED.total)
+    assert (totals.retried_ok, totals.agents_recovered, totals.tokens_saved) == (2, 1, USED.total)
 
 
 def test_what_was_saved_never_falls() -> None:
@@ -121,7 +121,7 @@ def test_what_was_saved_never_falls() -> None:
         world.apply(event)
         if isinstance(event, ev.Finished | ev.AttemptFailed | ev.Refused):
             totals = world.snapshot(event.at).totals
-            found = totals.agents_saved, totals.tokens_saved
+            found = totals.agents_recovered, totals.tokens_saved
             assert found >= most
             assert found[1] >= most[1]
             most = found
@@ -130,8 +130,8 @@ def test_what_was_saved_never_falls() -> None:
     state.counts.agents_recovered = state.counts.recovered_tokens = 0
     older = told()
     older.restore(state)
-    saved = [agent for agent in state.agents if agent.rescued and not agent.spoiled]
-    assert older.snapshot(events[-1].at).totals.agents_saved == len(saved)
+    saved = [agent for agent in state.agents if agent.retried_ok and not agent.spoiled]
+    assert older.snapshot(events[-1].at).totals.agents_recovered == len(saved)
 
 
 @pytest.mark.parametrize(("reason", "saved"), [("draining", 1), ("agent_stopped", 1), ("budget", 1), ("queue_full", 0)])
@@ -140,7 +140,7 @@ def test_what_an_operator_turned_away_is_no_error(reason: str, saved: int) -> No
     world = told(arrived(2), ev.Refused(0.5, 2, "ann", LANE, reason, 503))
     for event in (arrived(1, at=1.0), granted(), failed(1.0), granted(attempt=2), finished(attempts=2)):
         world.apply(event)
-    assert world.snapshot(8.0).totals.agents_saved == saved
+    assert world.snapshot(8.0).totals.agents_recovered == saved
 
 
 def test_progress_is_shown_while_it_streams() -> None:
@@ -207,7 +207,7 @@ def test_no_command_ends_the_drain_of_a_shutdown(command: ev.Commanded) -> None:
         ev.BudgetWarned(1.0, "ann", budget(), False),
         ev.LevelChanged(1.0, LANE, 3.0, "rate_limited"),
         ev.CircuitChanged(1.0, LANE, "open", "x"),
-        ev.LaneParked(1.0, LANE, 3.0, "429"),
+        ev.LaneRateLimited(1.0, LANE, 3.0, "429"),
         ev.LaneReleased(1.0, LANE),
         ev.ResetDoubted(1.0, LANE, "m", WindowKind.REQUESTS, 1e12, True),
         ev.LeaseChanged(1.0, LANE, "leased", 4.0, 12.0, 3),

@@ -34,7 +34,7 @@ def written(*samples: Sampled) -> list[Sampled]:
 def test_nothing_while_nothing_changes() -> None:
     """Countdowns go on, a window that is whole begins anew every minute, and a lease is renewed."""
     lease = LeaseGauges("leased", 2, 4.0, 8.0)
-    whole = replace(state(), windows=(window(), window(remaining=20.0, resets_in_s=5000.0)), parked_for_s=4000.0)
+    whole = replace(state(), windows=(window(), window(remaining=20.0, resets_in_s=5000.0)), rate_limited_for_s=4000.0)
     samples = [
         sampled(
             float(at),

@@ -32,13 +32,13 @@ from hivemind.scheduler.events import LaneState, WindowState
 from hivemind.scheduler.types import Priority, WindowKind
 from hivemind.world import merge
 from hivemind.world.fleet import MemberLane, gathered, labelled
-from hivemind.world.merge import LINES_SHOWN, TICKETS_APART, Part, merged
+from hivemind.world.merge import LINES_SHOWN, TICKETS_APART, ProxyPart, merged
 from hivemind.world.snapshot import AgentView, Snapshot, Totals
 
 
-def part(machine: str, snapshot: Snapshot, *lanes: MemberLane, number: int = 0, skew_s: float = 0.0) -> Part:
+def part(machine: str, snapshot: Snapshot, *lanes: MemberLane, number: int = 0, skew_s: float = 0.0) -> ProxyPart:
     """Its snapshot, with its leases."""
-    return Part(member(machine, *lanes), snapshot, number, skew_s)
+    return ProxyPart(member(machine, *lanes), snapshot, number, skew_s)
 
 
 def busy(agent: str = "ann", at: float = 10.0) -> Snapshot:
@@ -101,7 +101,7 @@ def test_an_agent_on_two_machines_is_one_with_the_sums_of_both() -> None:
     (first,), (second,) = one.agents, other.agents
     assert agent.machines == ("a", "b")
     assert agent.requests == 6
-    assert (agent.flying, agent.queued, agent.finished) == (2, 2, 2)
+    assert (agent.in_flight, agent.queued, agent.finished) == (2, 2, 2)
     assert agent.usage == first.usage + second.usage
     assert agent.waited_s == pytest.approx(first.waited_s + second.waited_s)
     assert agent.last_seen_s == min(first.last_seen_s, second.last_seen_s)
@@ -115,16 +115,16 @@ def test_an_agent_that_recovered_on_two_machines_did_once() -> None:
     assert one.agents[0].recovered
     found = merged([part("a", one), part("b", one), part("c", none)])
     assert found.agents[0].recovered
-    assert (found.totals.agents_saved, found.totals.rescued) == (1, 2)
+    assert (found.totals.agents_recovered, found.totals.retried_ok) == (1, 2)
 
 
 def test_a_hold_on_one_of_two_machines_is_no_hold_of_the_agent() -> None:
     """So that the same key holds the rest of it too."""
     held = told(arrived(1), commanded("PauseAgent", agent="ann", paused=True)).snapshot(3.0)
     free = told(arrived(1)).snapshot(3.0)
-    assert held.agents[0].paused
-    assert not merged([part("a", held), part("b", free)]).agents[0].paused
-    assert merged([part("a", held), part("b", held)]).agents[0].paused
+    assert held.agents[0].held
+    assert not merged([part("a", held), part("b", free)]).agents[0].held
+    assert merged([part("a", held), part("b", held)]).agents[0].held
 
 
 def test_a_budget_by_name_isnt_counted_twice() -> None:
@@ -253,13 +253,13 @@ def test_a_fleet_has_the_sums_of_its_keys() -> None:
     """And who took what."""
     fleet = gathered(
         [
-            member("a", lease(mine=30.0, used=40.0, agents=3.0, flying=3, waiting=2)),
+            member("a", lease(mine=30.0, used=40.0, agents=3.0, in_flight=3, waiting=2)),
             member("b", lease(mine=10.0, used=35.0, agents=1.0, lease_age_s=4.0, level=6.0)),
         ],
         me="b-1",
     )
     (lane,) = fleet.lanes
-    assert (lane.flying, lane.waiting, lane.level) == (4, 2, 8.0)
+    assert (lane.in_flight, lane.waiting, lane.level) == (4, 2, 8.0)
     assert [(window.limit, window.used) for window in lane.windows] == [(100.0, 40.0)]
     assert [(each.label, each.share, each.demand) for each in lane.taken] == [("a", 0.75, 0.75), ("b", 0.25, 0.25)]
     assert [each.used for each in lane.taken] == [(30.0,), (10.0,)]

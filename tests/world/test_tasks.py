@@ -127,7 +127,7 @@ def test_agents_that_come_back_after_a_restart_are_as_they_were() -> None:
     """Held, stopped, of the priority that was decided, under whoever started them."""
     world = told(ev.AgentRecalled(0.0, "ann", "lead", Priority.LOW, True, False))
     ann = only_agent(world.snapshot(1.0))
-    assert (ann.parent, ann.priority, ann.paused, ann.state) == ("lead", Priority.LOW, True, "paused")
+    assert (ann.parent, ann.priority, ann.held, ann.state) == ("lead", Priority.LOW, True, "held")
     world.apply(ev.AgentRecalled(0.0, "ann", None, None, False, True))
     ann = only_agent(world.snapshot(1.0))
     assert (ann.parent, ann.priority, ann.state) == ("lead", Priority.LOW, "stopped")

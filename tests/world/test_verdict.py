@@ -13,17 +13,17 @@ from hivemind.scheduler.events import LaneState
 from hivemind.world.alerts import conditions
 from hivemind.world.fleet import Member
 from hivemind.world.health import SEVERITIES, VERDICTS, Alert, AlertLimits, Finding, Forecast, Vitals
-from hivemind.world.merge import Part, merged
+from hivemind.world.merge import ProxyPart, merged
 from hivemind.world.snapshot import AgentView, Alarm, CurvePoint, FleetView, LaneView, RecordingView, Snapshot
 from hivemind.world.verdict import CODES, FOUND_MOST, _kinds, completed, judged, lanes_held_up, parts, remedy, verdict
 
 OTHER = "other:1"
 
 
-def asked(*lanes: LaneState, flying: int = 0, waiting: int = 0, agents: str = "ann") -> Snapshot:
+def asked(*lanes: LaneState, in_flight: int = 0, waiting: int = 0, agents: str = "ann") -> Snapshot:
     """A proxy with so many requests of an agent in flight and waiting, and these lanes."""
-    events = [arrived(number, agents) for number in range(1, flying + waiting + 1)]
-    world = told(*events, *(granted(number, agents) for number in range(1, flying + 1)), sampled(2.0, *lanes))
+    events = [arrived(number, agents) for number in range(1, in_flight + waiting + 1)]
+    world = told(*events, *(granted(number, agents) for number in range(1, in_flight + 1)), sampled(2.0, *lanes))
     return world.snapshot(2.0)
 
 
@@ -47,7 +47,7 @@ def with_agent(snapshot: Snapshot, **about: object) -> Snapshot:
 
 def agent(name: str, **about: object) -> AgentView:
     """An agent like ann."""
-    (ann,) = asked(state(active=1), flying=1).agents
+    (ann,) = asked(state(active=1), in_flight=1).agents
     return replace(ann, name=name, **about)  # type: ignore[arg-type]
 
 
@@ -57,7 +57,7 @@ def test_a_proxy_that_nobody_asked_is_healthy() -> None:
 
 
 def test_requests_that_flow_and_wait_for_a_slot_are_healthy() -> None:
-    snapshot = asked(shut(gate="slot", opens_in_s=None), flying=3, waiting=2)
+    snapshot = asked(shut(gate="slot", opens_in_s=None), in_flight=3, waiting=2)
     assert (snapshot.verdict.text, snapshot.verdict.waiting, snapshot.verdict.open) == ("HEALTHY", 2, 5)
 
 
@@ -74,7 +74,7 @@ def test_an_open_circuit_before_all_that_wait_blocks() -> None:
 
 def test_an_open_circuit_degrades_while_older_requests_are_in_flight() -> None:
     lane = replace(shut(circuit="open", circuit_reopens_in_s=4.0), active=1)
-    snapshot = asked(lane, flying=1, waiting=2)
+    snapshot = asked(lane, in_flight=1, waiting=2)
     assert (snapshot.verdict.state, found(snapshot).code) == ("degraded", "circuit_open")
 
 
@@ -86,9 +86,9 @@ def test_a_circuit_forced_open_blocks_although_it_refuses_what_comes(waiting: in
 
 def test_one_lane_of_two_that_is_shut_degrades_and_is_named() -> None:
     other = state(active=1, lane=OTHER)
-    snapshot = asked(shut(circuit="open", circuit_reopens_in_s=9.5), other, flying=1, waiting=2)
-    flying = replace(snapshot.slots[0], lane=OTHER)
-    snapshot = judged(replace(snapshot, slots=(flying,), lanes=(_idle(snapshot.lanes[0]), snapshot.lanes[1])))
+    snapshot = asked(shut(circuit="open", circuit_reopens_in_s=9.5), other, in_flight=1, waiting=2)
+    in_flight = replace(snapshot.slots[0], lane=OTHER)
+    snapshot = judged(replace(snapshot, slots=(in_flight,), lanes=(_idle(snapshot.lanes[0]), snapshot.lanes[1])))
     assert snapshot.verdict.text.startswith(f"DEGRADED {LANE}: circuit open, probe in 10 s; 2 of 3 wait")
 
 
@@ -98,11 +98,11 @@ def test_lanes_that_are_held_up_are_those_of_the_findings_too() -> None:
     others = (
         state(active=1, lane="works:1"),
         state(active=0, lane="open:1", circuit="open", circuit_reopens_in_s=3.0),
-        state(active=0, lane="parked:1", parked_for_s=3.0),
+        state(active=0, lane="rate_limited:1", rate_limited_for_s=3.0),
     )
     snapshot = asked(used_up, *others, waiting=2)
     assert [each.code for each in snapshot.verdict.findings if each.about == LANE] == ["window_used"]
-    assert lanes_held_up(snapshot) == {LANE, "open:1", "parked:1"}
+    assert lanes_held_up(snapshot) == {LANE, "open:1", "rate_limited:1"}
 
 
 def test_an_idle_lane_that_is_shut_blocks_nothing_that_waits_elsewhere() -> None:
@@ -111,23 +111,23 @@ def test_an_idle_lane_that_is_shut_blocks_nothing_that_waits_elsewhere() -> None
 
 
 def test_a_half_open_circuit_degrades() -> None:
-    snapshot = asked(replace(shut(circuit="half_open"), active=1), flying=1, waiting=2)
+    snapshot = asked(replace(shut(circuit="half_open"), active=1), in_flight=1, waiting=2)
     assert snapshot.verdict.text.startswith("DEGRADED circuit half-open, its probe decides; 2 of 3 wait")
 
 
 def test_a_circuit_forced_closed_is_a_note() -> None:
-    snapshot = asked(state(active=1, circuit_forced=True), flying=1)
+    snapshot = asked(state(active=1, circuit_forced=True), in_flight=1)
     assert snapshot.verdict.text == "HEALTHY circuit forced closed, until you set it to automatic"
 
 
 def test_a_pause_of_the_providers_blocks_what_waits() -> None:
-    snapshot = asked(shut(gate="parked", opens_in_s=8.2, parked_for_s=8.2), waiting=2)
+    snapshot = asked(shut(gate="rate_limited", opens_in_s=8.2, rate_limited_for_s=8.2), waiting=2)
     assert snapshot.verdict.text.startswith("BLOCKED rate-limited (Retry-After), resumes in 9 s; 2 of 2 wait")
 
 
 def test_a_pause_of_the_providers_while_requests_flow_is_a_note() -> None:
-    lane = replace(shut(gate="parked", opens_in_s=8.2, parked_for_s=8.2), active=1)
-    snapshot = asked(lane, flying=1, waiting=2)
+    lane = replace(shut(gate="rate_limited", opens_in_s=8.2, rate_limited_for_s=8.2), active=1)
+    snapshot = asked(lane, in_flight=1, waiting=2)
     assert (snapshot.verdict.state, found(snapshot).code) == ("healthy", "rate_limited")
 
 
@@ -151,8 +151,8 @@ def test_a_lane_without_a_lease_blocks() -> None:
 
 
 def test_requests_of_agents_that_the_operator_holds_block_nothing() -> None:
-    lane = shut(gate="held", opens_in_s=None, circuit="closed", parked_for_s=20.0)
-    snapshot = with_agent(asked(lane, waiting=2), paused=True)
+    lane = shut(gate="held", opens_in_s=None, circuit="closed", rate_limited_for_s=20.0)
+    snapshot = with_agent(asked(lane, waiting=2), held=True)
     assert snapshot.verdict.text == "HEALTHY ann is held, until you release it"
 
 
@@ -161,7 +161,7 @@ def test_requests_of_agents_that_the_operator_holds_block_nothing() -> None:
 
 def _erring(mark: str, *, errors: int = 6, minute: float | None = 0.3, failed: float | None = 0.0) -> Snapshot:
     lane = state(active=1, circuit_errors=errors, circuit_results=20)
-    snapshot = asked(lane, flying=1)
+    snapshot = asked(lane, in_flight=1)
     curve = (CurvePoint(1.5, 4.0, 1, 0, None, mark),)
     vitals = Vitals(error_share=minute, failed_share=failed)
     return judged(replace(snapshot, lanes=(LaneView(snapshot.lanes[0].state, curve),), vitals=vitals))
@@ -175,7 +175,7 @@ def test_errors_above_half_of_what_opens_the_circuit_degrade() -> None:
 def test_of_several_lanes_the_share_is_that_of_the_attempts_themselves() -> None:
     """Nine of nine are all that were made, though the circuit compares them with a window of twenty."""
     lane = state(active=1, circuit_errors=9, circuit_results=9)
-    snapshot = asked(lane, replace(lane, lane=OTHER, circuit_errors=0), flying=1)
+    snapshot = asked(lane, replace(lane, lane=OTHER, circuit_errors=0), in_flight=1)
     curve = (CurvePoint(1.5, 4.0, 1, 0, None, "overloaded"),)
     lanes = tuple(replace(each, curve=curve) for each in snapshot.lanes)
     verdict = judged(replace(snapshot, lanes=lanes, vitals=Vitals(error_share=0.5, failed_share=0.0))).verdict
@@ -242,7 +242,7 @@ def test_a_budget_of_which_little_is_left_is_a_note_with_its_end() -> None:
 
 
 def test_an_agents_used_up_budget_degrades_until_it_is_done() -> None:
-    snapshot = asked(state(active=1), flying=1)
+    snapshot = asked(state(active=1), in_flight=1)
     spent = budget("ann", used_tokens=6_000)
     assert with_agent(snapshot, budget=spent).verdict.text == "DEGRADED ann's budget is used up, until you raise it"
     assert with_agent(snapshot, budget=spent, running=False).verdict.state == "healthy"
@@ -252,7 +252,7 @@ def test_an_agents_used_up_budget_degrades_until_it_is_done() -> None:
 
 
 def test_an_agent_that_died_degrades_until_it_was_seen_or_goes_on() -> None:
-    snapshot = asked(state(active=1), flying=1)
+    snapshot = asked(state(active=1), in_flight=1)
     died = with_agent(snapshot, state="died", exit_code=3, running=False)
     assert died.verdict.text == "DEGRADED ann died (exit code 3), until restarted or acknowledged"
     assert remedy(found(died), died) == "", "a process is started again by those who started it"
@@ -281,7 +281,7 @@ def test_many_dead_agents_are_counted_and_bounded() -> None:
 
 @pytest.mark.parametrize(("ago_s", "wanted"), [(10.0, "degraded"), (900.0, "healthy")])
 def test_a_refused_agent_degrades_for_a_while(ago_s: float, wanted: str) -> None:
-    snapshot = asked(state(active=1), flying=1)
+    snapshot = asked(state(active=1), in_flight=1)
     refused = with_agent(snapshot, state="refused", last_error="queue full", last_seen_s=ago_s)
     assert (refused.verdict.state, found(refused).text) == (wanted, "ann was refused (queue full)")
 
@@ -291,7 +291,7 @@ def test_a_refused_agent_degrades_for_a_while(ago_s: float, wanted: str) -> None
 
 def _long(wait_s: float, p95_s: float | None = None) -> Snapshot:
     lane = state(waiting=1, upcoming=(hold(3, "slot", None, 61.0),))
-    snapshot = asked(lane, flying=2, waiting=1)
+    snapshot = asked(lane, in_flight=2, waiting=1)
     return with_agent(replace(snapshot, vitals=Vitals(wait_p95_s=p95_s)), waiting_s=wait_s)
 
 
@@ -340,12 +340,12 @@ def test_what_only_the_host_knows_is_judged_too() -> None:
     gaps = completed(asked(), None, RecordingView("j", 1, 3, ""))
     assert gaps.verdict.text == "HEALTHY 3 events missing in the journal"
     fleet = FleetView("alone", "", 1, 1, None, 0, 0.0, 0, {})
-    assert completed(asked(), fleet, None).verdict.text == "DEGRADED cut off from the fleet, until it answers"
+    assert completed(asked(), fleet, None).verdict.text == "DEGRADED disconnected from the fleet, until it answers"
 
 
 def test_proxies_shown_as_one_have_one_verdict() -> None:
-    dead = with_agent(asked(state(active=1), flying=1), state="died", exit_code=1)
-    two = [Part(Member(str(n), f"m{n}", n, "", 1, "", 0.0), each, n) for n, each in enumerate((asked(), dead))]
+    dead = with_agent(asked(state(active=1), in_flight=1), state="died", exit_code=1)
+    two = [ProxyPart(Member(str(n), f"m{n}", n, "", 1, "", 0.0), each, n) for n, each in enumerate((asked(), dead))]
     assert merged(two).verdict.text.startswith("DEGRADED ann died (exit code 1)")
 
 
@@ -354,7 +354,7 @@ def test_proxies_shown_as_one_have_one_verdict() -> None:
 
 def test_of_what_else_was_found_the_gravest_kinds_are_named() -> None:
     """Each with its number, and how many findings there are beside."""
-    snapshot = asked(state(active=1), flying=1)
+    snapshot = asked(state(active=1), in_flight=1)
     dead = [agent(f"a{n}", state="died", exit_code=1) for n in range(4)]
     refused = agent("r", state="refused", last_seen_s=1.0)
     snapshot = replace(

@@ -33,18 +33,18 @@ from hivemind.store.checkpoints import (
 from hivemind.store.token_file import state_dir
 from hivemind.text.amounts import how_used, owner
 from hivemind.text.humanise import dollars, duration, exit_text, parse_duration, size, usage
-from hivemind.text.table import Cell, Column, lines, show, width
+from hivemind.text.table import Cell, TextColumn, lines, show, width
 
 _COLUMNS = (
-    Column("CHECKPOINT"),
-    Column("AGENT", cut=True),
-    Column("WHEN", spare=1),
-    Column("BY", spare=2),
-    Column("TOKENS", right=True, spare=3),
-    Column("COST", right=True, spare=4),
-    Column("SIZE", right=True, spare=5),
-    Column("TASK", cut=True, spare=6),
-    Column("COMMAND", spare=7),
+    TextColumn("CHECKPOINT"),
+    TextColumn("AGENT", cut=True),
+    TextColumn("WHEN", spare=1),
+    TextColumn("BY", spare=2),
+    TextColumn("TOKENS", right=True, spare=3),
+    TextColumn("COST", right=True, spare=4),
+    TextColumn("SIZE", right=True, spare=5),
+    TextColumn("TASK", cut=True, spare=6),
+    TextColumn("COMMAND", spare=7),
 )
 _NAMES_SHOWN = 8
 

@@ -73,7 +73,7 @@ class AgentStatus:
     @property
     def held(self) -> bool:
         """Whether it is paused or stopped, or that isn't known."""
-        return self.known and (self.view is None or self.view.paused or self.view.stopped)
+        return self.known and (self.view is None or self.view.held or self.view.stopped)
 
 
 def standing(agent: str, world: Snapshot, books: BudgetsPart) -> AgentStatus:
@@ -151,7 +151,7 @@ def _run(namespace: argparse.Namespace) -> int:
     if as_json:
         return _result(proxy, agent, stands, kept)
     view = stands.view
-    if view is not None and (view.running or (view.paused and not view.stopped)):  # it continues by itself
+    if view is not None and (view.running or (view.held and not view.stopped)):  # it continues by itself
         print_note(f"{agent} goes on" if stands.held else f"{agent} runs, and nothing holds it")
         return 0
     ended_well = view is not None and view.running is False and view.exit_code == 0 and not stands.held

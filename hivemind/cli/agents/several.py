@@ -131,7 +131,7 @@ async def _run(context: BatchContext, screen: Screen, most: int, *, quiet: bool)
 async def _begin(context: BatchContext, runner: str, *, goes_on: bool) -> list[TaskState]:
     """Begin anew, or go on with agents whose runner was killed. Raises: UsageError, ControlError, OSError."""
     if goes_on:
-        context.say(f"{context.batch}: its agents still run or were cut off, so this goes on with them", "warn")
+        context.say(f"{context.batch}: its agents still run or were interrupted, so this goes on with them", "warn")
     try:
         return await begin(context, runner, resume=goes_on, fresh=not goes_on, retry_failed=False)
     except PlanError:

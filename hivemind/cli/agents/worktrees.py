@@ -12,9 +12,14 @@ from hivemind.cli.plugin import Command
 from hivemind.console import print_json, print_note, printable
 from hivemind.errors import UsageError
 from hivemind.text.humanise import did_you_mean
-from hivemind.text.table import Cell, Column, lines, show, width
+from hivemind.text.table import Cell, TextColumn, lines, show, width
 
-_COLUMNS = (Column("AGENT", cut=True), Column("STATE"), Column("BRANCH", cut=True), Column("FOLDER", spare=1))
+_COLUMNS = (
+    TextColumn("AGENT", cut=True),
+    TextColumn("STATE"),
+    TextColumn("BRANCH", cut=True),
+    TextColumn("FOLDER", spare=1),
+)
 _WORDS = ("list", "remove", "prune")
 
 

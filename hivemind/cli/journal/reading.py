@@ -24,27 +24,27 @@ from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import Price
 from hivemind.store.atomic import output_file
 from hivemind.text.humanise import did_you_mean, dollars, duration, plural, share, size
-from hivemind.text.table import Cell, Column, lines, show, styled, width
+from hivemind.text.table import Cell, TextColumn, lines, show, styled, width
 
 _JOURNALS = (
-    Column("JOURNAL"),
-    Column("BEGUN", spare=1),
-    Column("LENGTH", right=True),
-    Column("PARTS", right=True, spare=4),
-    Column("SIZE", right=True, spare=2),
-    Column("REQUESTS", right=True, spare=3),
-    Column("FROM", spare=5),
-    Column("END"),
+    TextColumn("JOURNAL"),
+    TextColumn("BEGUN", spare=1),
+    TextColumn("LENGTH", right=True),
+    TextColumn("PARTS", right=True, spare=4),
+    TextColumn("SIZE", right=True, spare=2),
+    TextColumn("REQUESTS", right=True, spare=3),
+    TextColumn("FROM", spare=5),
+    TextColumn("END"),
 )
-_ENDS = {"still being written": "good", "cut off": "warn", "ended": "dim"}
+_ENDS = {"still being written": "good", "truncated": "warn", "ended": "dim"}
 _WAITS = (
-    Column("PRIORITY"),
-    Column("REQUESTS", right=True),
-    Column("P50 WAIT", right=True),
-    Column("P95 WAIT", right=True),
-    Column("LONGEST", right=True),
+    TextColumn("PRIORITY"),
+    TextColumn("REQUESTS", right=True),
+    TextColumn("P50 WAIT", right=True),
+    TextColumn("P95 WAIT", right=True),
+    TextColumn("LONGEST", right=True),
 )
-_CAUSES = (Column("WHY"), Column("WAITED", right=True), Column("SHARE", right=True))
+_CAUSES = (TextColumn("WHY"), TextColumn("WAITED", right=True), TextColumn("SHARE", right=True))
 _LOOK_EVERY_S = 0.2
 
 
@@ -205,7 +205,7 @@ def _facts(figures: Figures) -> Sequence[tuple[str, str]]:
         ("  left", f"{figures.left:,} given up by their clients" if figures.left else ""),
         ("  open", f"{figures.open:,} not over at the end" if figures.open else ""),
         ("attempts", f"{figures.attempts:,}, {figures.retries:,} of them again after a fault"),
-        ("retried OK", f"{figures.rescued:,} answered after failed attempts, unseen by their agents"),
+        ("retried OK", f"{figures.retried_ok:,} answered after failed attempts, unseen by their agents"),
         ("at once", f"{figures.busiest:,} in flight at most"),
         ("waited", f"{duration(figures.waited_s)} in the queue and between attempts, all requests together"),
         ("fairness", f"{figures.fairness:.3f} (Jain's index; 1: waiting slowed all agents down alike)"),

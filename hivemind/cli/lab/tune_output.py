@@ -18,7 +18,7 @@ from hivemind.lab.tune.space import RecordedSettings, values_of
 from hivemind.lab.tune.tuning import TuningProgress, TuningResult
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.text.humanise import percent, plural
-from hivemind.text.table import Cell, Column, lines, styled, wrapped
+from hivemind.text.table import Cell, TextColumn, lines, styled, wrapped
 
 GOALS: dict[Goal, str] = {"wall_time": "wall time", "p95_wait": "p95 of waits", "dollars": "dollars"}
 _WORTH = "worth: the share of the gain that is lost if that change alone is undone"
@@ -152,11 +152,11 @@ def range_text(gain: Range) -> str:
     return f"{percent(gain.value)} ({percent(gain.low).removesuffix(' %')} to {percent(gain.high)})"
 
 
-def _columns(*, foreign: bool, recommended: bool, worth: bool) -> tuple[Column, ...]:
+def _columns(*, foreign: bool, recommended: bool, worth: bool) -> tuple[TextColumn, ...]:
     """Return the columns of the changes; nothing is chosen where nothing is recommended."""
     before, after = "USUAL" if foreign else "RECORDED", "CHOSEN" if recommended else "BEST FOUND"
-    columns = (Column("SETTING"), Column(before, right=True), Column(after, right=True))
-    return (*columns, Column("WORTH", right=True)) if worth else columns
+    columns = (TextColumn("SETTING"), TextColumn(before, right=True), TextColumn(after, right=True))
+    return (*columns, TextColumn("WORTH", right=True)) if worth else columns
 
 
 def _changes(found: TuningResult, began: Sequence[RecordedSettings], worth: bool) -> list[list[Cell | str]]:
@@ -178,10 +178,10 @@ def _setting(name: str, value: float | bool | str | None) -> str:
 def _figures(recording: Recording, promise: Promise, place: int, room: int | None) -> list[str]:
     simulated = promise.predictions[place].recorded is not recording.figures
     heads = (
-        Column(printable(recording.name) if len(promise.predictions) > 1 else "", cut=True),
-        Column("SIMULATED AS RECORDED" if simulated else "RECORDED", right=True),
-        Column("PREDICTED", right=True),
-        Column("INTERVAL", right=True),
+        TextColumn(printable(recording.name) if len(promise.predictions) > 1 else "", cut=True),
+        TextColumn("SIMULATED AS RECORDED" if simulated else "RECORDED", right=True),
+        TextColumn("PREDICTED", right=True),
+        TextColumn("INTERVAL", right=True),
     )
     rows: list[list[Cell | str]] = []
     for name, unit, before, after in figures(promise, place):

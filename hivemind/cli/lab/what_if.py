@@ -26,7 +26,7 @@ from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.simulate.scenario_file import scenario
 from hivemind.text.humanise import duration, plural
-from hivemind.text.table import Cell, Column, lines, show, styled, width, wrapped
+from hivemind.text.table import Cell, TextColumn, lines, show, styled, width, wrapped
 
 _STYLES: Mapping[Verdict, str] = {"better": "good", "worse": "bad", "unclear": "dim", "other work": "dim"}
 
@@ -98,16 +98,16 @@ def as_text(recording: Recording, found: Answer) -> list[str]:
     return [*text, *_paragraphs(last, room)]
 
 
-def _columns(found: Answer) -> tuple[Column, ...]:
+def _columns(found: Answer) -> tuple[TextColumn, ...]:
     first, second = found.titles
     return (
-        Column(""),
-        Column(first.upper(), right=True),
-        Column(second.upper(), right=True),
-        Column("90 % INTERVAL", right=True, spare=2),
-        Column("DIFFERENCE", right=True),
-        Column("90 % INTERVAL", right=True, spare=1),
-        Column(""),
+        TextColumn(""),
+        TextColumn(first.upper(), right=True),
+        TextColumn(second.upper(), right=True),
+        TextColumn("90 % INTERVAL", right=True, spare=2),
+        TextColumn("DIFFERENCE", right=True),
+        TextColumn("90 % INTERVAL", right=True, spare=1),
+        TextColumn(""),
     )
 
 

@@ -15,23 +15,23 @@ from hivemind.console import print_note, printable
 from hivemind.errors import UsageError
 from hivemind.scheduler.commands import some
 from hivemind.text.humanise import count, did_you_mean, dollars, exit_text, short_duration
-from hivemind.text.table import Cell, Column, lines, width
+from hivemind.text.table import Cell, TextColumn, lines, width
 from hivemind.world.order import gravest_first
 from hivemind.world.snapshot import AGENT_STATES, AgentView
 
 _PATTERN = re.compile(r"[*?\[]")
 
 _COLUMNS = (
-    Column("AGENT", cut=True, least=24),
-    Column("STATE"),
-    Column("PRIORITY", spare=2),
-    Column("WAIT", right=True, spare=2),
-    Column("REQUESTS", right=True, spare=4),
-    Column("TOKENS", right=True),
-    Column("COST", right=True),
-    Column("BUDGET"),
-    Column("TASK", cut=True, spare=3),
-    Column("EXIT", right=True, spare=1),
+    TextColumn("AGENT", cut=True, least=24),
+    TextColumn("STATE"),
+    TextColumn("PRIORITY", spare=2),
+    TextColumn("WAIT", right=True, spare=2),
+    TextColumn("REQUESTS", right=True, spare=4),
+    TextColumn("TOKENS", right=True),
+    TextColumn("COST", right=True),
+    TextColumn("BUDGET"),
+    TextColumn("TASK", cut=True, spare=3),
+    TextColumn("EXIT", right=True, spare=1),
 )
 _WAIT = next(index for index, column in enumerate(_COLUMNS) if column.title == "WAIT")
 _STATES = {
@@ -39,7 +39,7 @@ _STATES = {
     "waiting": "good",
     "queued": "warn",
     "retry": "warn",
-    "paused": "warn",
+    "held": "warn",
     "stopped": "bad",
     "spent": "bad",
     "died": "bad",
@@ -47,7 +47,7 @@ _STATES = {
 }
 
 
-WORDS = {"paused": "held", "waiting": "sent"}
+WORDS = {"waiting": "sent"}
 """What is shown in place of a state's name in JSON, which stays as it was."""
 _SHOWN_STATES = (*(WORDS.get(state, state) for state in AGENT_STATES), "running")
 """What the column STATE may hold."""

@@ -14,16 +14,16 @@ from hivemind.scheduler.events import BudgetState
 from hivemind.text import amounts
 from hivemind.text.amounts import WantedBudget, parse_budget, shell_hint
 from hivemind.text.humanise import count, dollars, percent
-from hivemind.text.table import Cell, Column, lines, styled, width
+from hivemind.text.table import Cell, TextColumn, lines, styled, width
 
 _COLUMNS = (
-    Column("AGENT", cut=True, least=20),
-    Column("BUDGET", cut=True, least=20),
-    Column("USED"),
-    Column("RUN", right=True),
-    Column("TODAY", right=True, spare=2),
-    Column("IN ALL", right=True, spare=1),
-    Column("COST IN ALL", right=True, spare=3),
+    TextColumn("AGENT", cut=True, least=20),
+    TextColumn("BUDGET", cut=True, least=20),
+    TextColumn("USED"),
+    TextColumn("RUN", right=True),
+    TextColumn("TODAY", right=True, spare=2),
+    TextColumn("IN ALL", right=True, spare=1),
+    TextColumn("COST IN ALL", right=True, spare=3),
 )
 _POOL = "pool"
 _EVERYBODY = "(all agents)"

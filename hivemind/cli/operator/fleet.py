@@ -11,20 +11,20 @@ from hivemind.cli.plugin import Command
 from hivemind.console import printable
 from hivemind.errors import HiveMindError
 from hivemind.text.humanise import count, duration, plural
-from hivemind.text.table import Cell, Column, lines, styled, width, wrapped
+from hivemind.text.table import Cell, TextColumn, lines, styled, width, wrapped
 from hivemind.world.fleet import Fleet, FleetLane, Member, Taken
 
 NONE = "this proxy is in no fleet; proxies that share a key join one with --fleet redis://HOST"
 _MEMBERS = (
-    Column("PROXY", cut=True),
-    Column("STATE"),
-    Column("AGENTS", right=True, spare=3),
-    Column("IN FLIGHT", right=True),
-    Column("WAITING", right=True, spare=1),
-    Column("LEASE", right=True, spare=2),
-    Column("SEEN", right=True, spare=5),
-    Column("VERSION", spare=6),
-    Column("ADDRESS", cut=True, spare=4),
+    TextColumn("PROXY", cut=True),
+    TextColumn("STATE"),
+    TextColumn("AGENTS", right=True, spare=3),
+    TextColumn("IN FLIGHT", right=True),
+    TextColumn("WAITING", right=True, spare=1),
+    TextColumn("LEASE", right=True, spare=2),
+    TextColumn("SEEN", right=True, spare=5),
+    TextColumn("VERSION", spare=6),
+    TextColumn("ADDRESS", cut=True, spare=4),
 )
 _STATES = {"leased": "good", "idle": "dim", "alone": "bad", "silent": "bad", "unknown": "dim"}
 _KINDS = {"requests": "REQUESTS", "input": "INPUT", "output": "OUTPUT", "tokens": "TOKENS"}
@@ -45,11 +45,11 @@ def _run(namespace: argparse.Namespace) -> int:
 def _asked(url: str) -> Fleet:
     """Return what the store knows. Raises: UsageError: the URL can't be one; StoreError: the store doesn't answer."""
     from hivemind.fleet.presence import Viewer
-    from hivemind.fleet.store import Store
+    from hivemind.fleet.store import FleetStore
     from hivemind.world.fleet import gathered
 
     async def ask() -> Fleet:
-        store = Store(url, name="hivemind-fleet")
+        store = FleetStore(url, name="hivemind-fleet")
         try:
             return gathered(await Viewer(store).members(), store=store.shown)
         finally:
@@ -81,7 +81,7 @@ def _member(member: Member, fleet: Fleet) -> list[Cell | str]:
         Cell(member.label, "bold" if member.id == fleet.me else ""),
         Cell(state, _STATES.get(state, "warn")),
         str(member.agents),
-        str(member.flying),
+        str(member.in_flight),
         str(member.waiting),
         "" if age is None else duration(age),
         duration(member.seen_s),
@@ -91,18 +91,18 @@ def _member(member: Member, fleet: Fleet) -> list[Cell | str]:
 
 
 def _lane(lane: FleetLane, room: int | None) -> list[str]:
-    of = "no limit of slots" if lane.level is None else f"{lane.flying} of {lane.level:g} slots"
+    of = "no limit of slots" if lane.level is None else f"{lane.in_flight} of {lane.level:g} slots"
     head = f"key {printable(lane.shown)}: {of}, {lane.waiting} waiting; used in the last minute"
     several = len({window.family for window in lane.windows}) > 1
     columns = [
-        Column("PROXY", cut=True),
-        Column("IN FLIGHT", right=True, spare=2),
-        Column("SLOTS", right=True, spare=3),
-        Column("WAITING", right=True, spare=4),
-        Column("DEMAND", right=True),
-        Column("SHARE", right=True),
+        TextColumn("PROXY", cut=True),
+        TextColumn("IN FLIGHT", right=True, spare=2),
+        TextColumn("SLOTS", right=True, spare=3),
+        TextColumn("WAITING", right=True, spare=4),
+        TextColumn("DEMAND", right=True),
+        TextColumn("SHARE", right=True),
         *(
-            Column(
+            TextColumn(
                 _KINDS.get(each.kind, each.kind.upper()) + (f" {each.family}" if several else ""), right=True, spare=1
             )
             for each in lane.windows
@@ -117,7 +117,7 @@ def _lane(lane: FleetLane, room: int | None) -> list[str]:
 def _taken(taken: Taken) -> list[Cell | str]:
     return [
         taken.label,
-        str(taken.flying),
+        str(taken.in_flight),
         "" if taken.slots is None else f"{taken.slots:g}",
         str(taken.waiting),
         _percent(taken.demand),
@@ -135,7 +135,7 @@ def _sum(lane: FleetLane) -> list[Cell | str]:
         count(each.used) if each.limit is None else f"{count(each.used)}/{count(each.limit)}" for each in lane.windows
     ]
     level = "" if lane.level is None else f"{lane.level:g}"
-    row = ["all", str(lane.flying), level, str(lane.waiting), "", "", *used]
+    row = ["all", str(lane.in_flight), level, str(lane.waiting), "", "", *used]
     return [Cell(each, "bold") for each in row]
 
 

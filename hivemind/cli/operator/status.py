@@ -15,18 +15,18 @@ from hivemind.cli.plugin import Command
 from hivemind.console import printable
 from hivemind.scheduler.events import LaneState, WindowState
 from hivemind.text.humanise import count, dollars, duration, level, plural, rate, share, size
-from hivemind.text.table import Cell, Column, lines, styled, width
+from hivemind.text.table import Cell, TextColumn, lines, styled, width
 from hivemind.world.health import Vitals
 from hivemind.world.snapshot import Alarm, FleetView, RecordingView, Snapshot
 from hivemind.world.verdict import about, parts, remedy, sentence, short_sentence, word
 
 _COLUMNS = (
-    Column("LANE", cut=True),
-    Column("LEVEL", right=True),
-    Column("IN FLIGHT", right=True),
-    Column("WAITING", right=True),
-    Column("CIRCUIT"),
-    Column("LEFT OF WINDOWS", cut=True, spare=1),
+    TextColumn("LANE", cut=True),
+    TextColumn("LEVEL", right=True),
+    TextColumn("IN FLIGHT", right=True),
+    TextColumn("WAITING", right=True),
+    TextColumn("CIRCUIT"),
+    TextColumn("LEFT OF WINDOWS", cut=True, spare=1),
 )
 VERDICT_STYLES = {"healthy": "good", "degraded": "warn", "paused": "warn", "draining": "warn", "blocked": "bad"}
 _FINDINGS_SHOWN = 6
@@ -175,7 +175,7 @@ def _vitals(world: Snapshot) -> Iterator[tuple[str, str, str]]:
     if vitals.wait_p50_s is not None and vitals.wait_p95_s is not None:
         text = f"p50, p95 {_rounded(vitals.wait_p95_s)}"
         if vitals.ttft_p50_s is not None and vitals.ttft_p95_s is not None:
-            text += f"; first token after {_rounded(vitals.ttft_p50_s)}, p95 {_rounded(vitals.ttft_p95_s)}"
+            text += f"; TTFT {_rounded(vitals.ttft_p50_s)}, p95 {_rounded(vitals.ttft_p95_s)}"
         yield "wait", _rounded(vitals.wait_p50_s), text
 
 
@@ -191,7 +191,12 @@ def _eta(world: Snapshot) -> str:
 
 def _requests(world: Snapshot) -> str:
     totals = world.totals
-    ends = {"failed": totals.failed, "refused": totals.refused, "left": totals.abandoned, "retried OK": totals.rescued}
+    ends = {
+        "failed": totals.failed,
+        "refused": totals.refused,
+        "left": totals.abandoned,
+        "retried OK": totals.retried_ok,
+    }
     parts = [f"{len(world.slots)} in flight", f"{world.queued:,} waiting", f"{totals.finished:,} finished"]
     return ", ".join([*parts, *(f"{number:,} {word}" for word, number in ends.items() if number)])
 
@@ -206,8 +211,8 @@ def _lane(lane: LaneState) -> list[Cell | str]:
     ceiling = "" if math.isinf(lane.ceiling) else f" of {lane.ceiling:g}"
     height = level(lane.level) + ("" if math.isinf(lane.level) else ceiling)
     circuit = lane.circuit.replace("_", " ")
-    if lane.parked_for_s > 0:
-        circuit += f", rate-limited {duration(lane.parked_for_s)}"
+    if lane.rate_limited_for_s > 0:
+        circuit += f", rate-limited {duration(lane.rate_limited_for_s)}"
     style = _CIRCUITS.get(lane.circuit, "")
     waiting = str(lane.waiting + lane.retrying)
     return [printable(lane.lane), height, str(lane.active), waiting, Cell(circuit, style), left(lane.windows)]

@@ -14,7 +14,7 @@ from hivemind.scheduler.commands import some
 from hivemind.scheduler.operator.knobs import KNOBS, Knob
 from hivemind.scheduler.types import Priority
 from hivemind.text.humanise import did_you_mean, parse_number
-from hivemind.text.table import Column, lines, width
+from hivemind.text.table import TextColumn, lines, width
 from hivemind.world.alerts import RULES
 
 _NO_LIMIT = ("none", "off")
@@ -25,11 +25,11 @@ _CIRCUITS = {
     "probe": "lets one probe through",
 }
 _COLUMNS = (
-    Column("KNOB"),
-    Column("UPSTREAM", cut=True),
-    Column("VALUE", right=True),
-    Column("FROM", right=True),
-    Column("TO", right=True),
+    TextColumn("KNOB"),
+    TextColumn("UPSTREAM", cut=True),
+    TextColumn("VALUE", right=True),
+    TextColumn("FROM", right=True),
+    TextColumn("TO", right=True),
 )
 
 

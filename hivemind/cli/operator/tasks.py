@@ -16,16 +16,16 @@ from hivemind.scheduler.tasks import OPEN
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.text.amounts import WantedBudget, parse_budget
 from hivemind.text.humanise import count
-from hivemind.text.table import Cell, Column, lines, width
+from hivemind.text.table import Cell, TextColumn, lines, width
 
 _COLUMNS = (
-    Column("TASK", cut=True, least=24),
-    Column("STATE"),
-    Column("PRIORITY", spare=1),
-    Column("TOKENS", right=True, spare=3),
-    Column("TRIED", right=True, spare=2),
-    Column("AFTER", cut=True, spare=4),
-    Column("NOTE", cut=True),
+    TextColumn("TASK", cut=True, least=24),
+    TextColumn("STATE"),
+    TextColumn("PRIORITY", spare=1),
+    TextColumn("TOKENS", right=True, spare=3),
+    TextColumn("TRIED", right=True, spare=2),
+    TextColumn("AFTER", cut=True, spare=4),
+    TextColumn("NOTE", cut=True),
 )
 _STATES = {"running": "good", "done": "dim", "failed": "bad", "blocked": "bad", "skipped": "warn", "cancelled": "warn"}
 _SUBMIT = "Add a task. A runner starts the command; of a task without one, report how it went with done or fail."

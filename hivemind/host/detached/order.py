@@ -49,7 +49,7 @@ class Failed:
 
 
 @dataclass(slots=True)
-class Report:
+class StartReport:
     """The pipe to the starter, which may be gone."""
 
     file: int

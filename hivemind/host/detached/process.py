@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hivemind.host.detached.order import DetachedOrder, Report
+    from hivemind.host.detached.order import DetachedOrder, StartReport
     from hivemind.store.token_file import ControlKey
 
 
@@ -26,10 +26,10 @@ def main() -> int:
     from hivemind.console import guarded_output
     from hivemind.errors import BindError, HiveMindError
     from hivemind.host.detached.log import ProxyLog, log_path
-    from hivemind.host.detached.order import Failed, Report
+    from hivemind.host.detached.order import Failed, StartReport
 
     order: DetachedOrder = pickle.load(sys.stdin.buffer)  # of the process that started this one
-    report = Report(os.dup(1))
+    report = StartReport(os.dup(1))
     _leave_terminal()
     settings = order.settings
     try:
@@ -58,7 +58,7 @@ def _leave_terminal() -> None:
     os.chdir("/")
 
 
-def _serve(order: DetachedOrder, report: Report, log: str) -> int:
+def _serve(order: DetachedOrder, report: StartReport, log: str) -> int:
     from hivemind.host.detached.order import Started
 
     settings = order.settings

@@ -24,7 +24,7 @@ Row = tuple[int, int, int, float, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ActivityColumn:
     """Activity in one piece of the journal."""
 
     active: int
@@ -103,7 +103,7 @@ class Overview:
         else:
             self._rows.append(row)
 
-    def columns(self, count: int, length_s: float, known_s: float) -> list[Column | None]:
+    def columns(self, count: int, length_s: float, known_s: float) -> list[ActivityColumn | None]:
         """Return so many equal pieces of the whole; None for those that weren't read yet."""
         if count <= 0:
             return []
@@ -119,7 +119,7 @@ class Overview:
             latest[end] = row
             for number in range(first + 1, end + 1):
                 found[number] = (number, *row[1:4], 0, 0)
-        shown: list[Column | None] = []
+        shown: list[ActivityColumn | None] = []
         standing: Row = (0, 0, 0, 0.0, 0, 0)
         for number in range(count):
             if number * width_s >= known_s:
@@ -127,7 +127,7 @@ class Overview:
                 continue
             row = found.get(number) or (number, *standing[1:4], 0, 0)
             standing = latest.get(number, standing)
-            shown.append(Column(*row[1:]))
+            shown.append(ActivityColumn(*row[1:]))
         return shown
 
 
@@ -148,12 +148,12 @@ MARKED: Mapping[type[ev.Event], str] = {
     ev.AlertRaised: "alert",
     ev.RunDenied: "denied",
     ev.StartRefused: "denied",
-    ev.AttemptFailed: "death",
-    ev.Refused: "death",
+    ev.AttemptFailed: "failed",
+    ev.Refused: "failed",
     ev.CircuitChanged: "circuit",
     ev.BudgetWarned: "budget",
     ev.Commanded: "command",
-    ev.LaneParked: "parked",
+    ev.LaneRateLimited: "rate_limited",
     ev.AgentEnded: "ended",
     ev.LevelChanged: "cut",
 }
@@ -243,5 +243,5 @@ class Marker:
 
 
 def _from(before: float | None, text: str) -> str:
-    """Return `concurrency level 1.0 (cut short)` with the level before it."""
+    """Return `concurrency level 1.0 (truncated)` with the level before it."""
     return text if before is None else text.replace(" level ", f" level {before:.1f} → ", 1)

@@ -14,7 +14,7 @@ from pathlib import Path
 from hivemind.errors import UsageError
 from hivemind.journal.codec import event_if_any
 from hivemind.journal.event_text import describe
-from hivemind.journal.index.activity import Column, Mark
+from hivemind.journal.index.activity import ActivityColumn, Mark
 from hivemind.journal.index.builder import MALFORMED, prices_then, world_of
 from hivemind.journal.index.index_state import JournalIndex, Start
 from hivemind.journal.read.cursor import LONGEST_LINE, Cursor, moment_of
@@ -115,7 +115,7 @@ class Player:
         seen = self._known.damage or self._found
         return tuple(replace(seen, missing=missing_among(self.parts), torn=seen.torn and not self.growing).messages())
 
-    def overview(self, columns: int) -> list[Column | None]:
+    def overview(self, columns: int) -> list[ActivityColumn | None]:
         """Return the activity in so many columns of equal length; None for those that aren't indexed yet."""
         known_s = float("inf") if self.known_to >= 1 else self._known.at - self.begins_at
         return self._known.overview.columns(columns, self.ends_at - self.begins_at, known_s)

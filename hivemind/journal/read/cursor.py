@@ -14,7 +14,7 @@ from hivemind.journal.codec import (
     BadLine,
     Removed,
     Unknown,
-    begin_of,
+    begins_of,
     event_if_any,
     event_of,
     settings_removed,
@@ -138,7 +138,7 @@ def read_events(
     `order` corrects a clock that goes back, and a journal that begins in the midst of another.
     """
     latest, moved = order.at, order.moved
-    unwanted = tuple(map(begin_of, without))
+    unwanted = tuple(begin for kind in without for begin in begins_of(kind))
     for number, line in enumerate(lines, 1):
         if unwanted and line.startswith(unwanted) and line.endswith(b"\n"):
             continue

@@ -27,7 +27,7 @@ FREQUENT: frozenset[type[Event]] = frozenset({Progress, Sampled})
 """The most frequent kinds, which most readers don't need; leaving them out saves most of the time of reading."""
 COUNTED = 1 << 30
 """Bytes that are looked through for requests, the newest journals first; reading so many takes about a second."""
-ENDS = ("ended", "cut off", "still being written")
+ENDS = ("ended", "truncated", "still being written")
 """In good order; not so, by a kill, a crash or a full disk; not yet."""
 _ARRIVED = b'"event":"Arrived"'
 _PIECE = 1 << 20
@@ -308,7 +308,7 @@ def _listed(name: str, parts: Sequence[Path], size: int, *, counted: bool) -> Li
     """Return one journal's row, found without reading it whole. Raises: UsageError."""
     began = open_journal(parts[0]).began
     last = last_event(parts[-1])
-    end = "ended" if isinstance(last, JournalEnded) else "cut off"
+    end = "ended" if isinstance(last, JournalEnded) else "truncated"
     if being_written(parts[-1]):
         end = "still being written"
     return Listed(

@@ -24,8 +24,8 @@ from hivemind.journal.codec import encoded, line_of
 from hivemind.journal.files import part_path
 from hivemind.journal.records import Gap, JournalBegan, JournalEnded
 from hivemind.journal.write.writer import (
-    Batch,
     DeferredLines,
+    LineBatch,
     NewPart,
     Writer,
     carried_line,
@@ -98,7 +98,7 @@ class Recorder:
         """Takes events; all that is done on the path of a request."""
         self._fresh_weight = 0
         """Of what is still to be made, among them."""
-        self._made: list[Batch] = []
+        self._made: list[LineBatch] = []
         self._count = self._size = 0
         """Of lines in what is made, and bytes."""
         self._first_at = began.at
@@ -190,7 +190,7 @@ class Recorder:
         if not self._made:
             self._first_at = events[0].at if events else self._loop.time()
         try:
-            self._add(Batch(encoded(events), between))
+            self._add(LineBatch(encoded(events), between))
         except _UNWRITABLE:
             for each in taken:
                 self._encode_one(each)
@@ -199,7 +199,9 @@ class Recorder:
 
     def _encode_one(self, one: ev.Event | DeferredLines) -> None:
         try:
-            self._add(Batch(encoded([]), [(0, one)]) if isinstance(one, DeferredLines) else Batch(encoded([one])))
+            self._add(
+                LineBatch(encoded([]), [(0, one)]) if isinstance(one, DeferredLines) else LineBatch(encoded([one]))
+            )
         except _UNWRITABLE as error:
             self._lost += 1
             self._lost_before += 1
@@ -207,7 +209,7 @@ class Recorder:
                 self._unwritable.add(type(one))
                 _log.error("an event can't be written down (%s: %s)", type(one).__name__, error)
 
-    def _add(self, batch: Batch) -> None:
+    def _add(self, batch: LineBatch) -> None:
         self._made.append(batch)
         self._count += batch.count
         self._size += batch.weight

@@ -27,7 +27,7 @@ class Closed(OSError):
     files may be."""
 
 
-class Part:
+class JournalPart:
     """One part of a journal, new, and locked for as long as it is written. A line is in it whole or not at all,
     whatever the disk does.
 
@@ -122,7 +122,7 @@ def being_written(path: Path) -> bool:
 # --- Parts of a folder ------------------------------------------------------------------------------------------------
 
 
-def begin(folder: Path, wall: float, port: int) -> tuple[str, Part]:
+def begin(folder: Path, wall: float, port: int) -> tuple[str, JournalPart]:
     """A new journal that begins at this moment (seconds since the epoch): its name, and its first part.
 
     Raises: OSError: it can't be made.
@@ -133,7 +133,7 @@ def begin(folder: Path, wall: float, port: int) -> tuple[str, Part]:
     for number in range(1, _NAMES_TRIED + 1):
         name = f"{moment}-{port}" if number == 1 else f"{moment}-{port}-{number}"
         with contextlib.suppress(FileExistsError):
-            return name, Part(part_path(folder, name, 1))
+            return name, JournalPart(part_path(folder, name, 1))
     raise FileExistsError(0, "too many journals begin at this moment", str(folder))
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from hivemind.journal.codec import Encoded, begin_of, each_line_of, lines_of
-from hivemind.journal.write.segment import Closed, Part
+from hivemind.journal.write.segment import Closed, JournalPart
 from hivemind.store.background import BackgroundWriter
 from hivemind.world.state import Capture, Carried, WorldState
 
@@ -65,10 +65,10 @@ class Writer(BackgroundWriter[Item]):
 
     def __init__(
         self,
-        part: Part,
+        part: JournalPart,
         *,
         tidy: Callable[[Path], object],
-        open_part: Callable[[Path], Part] = Part,
+        open_part: Callable[[Path], JournalPart] = JournalPart,
         retry_s: float = RETRY_S,
     ) -> None:
         super().__init__("hivemind-journal", retry_s)
@@ -173,7 +173,7 @@ def _count(item: Item) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class LineBatch:
     """Some events in order, encoded on the loop."""
 
     events: Encoded
@@ -197,7 +197,7 @@ def let_others() -> None:
     time.sleep(REST_S)
 
 
-def joined(batches: Sequence[Batch]) -> bytes:
+def joined(batches: Sequence[LineBatch]) -> bytes:
     """Return the lines of all batches. Takes long with many lines between events; call it in a thread."""
     lines: list[bytes] = []
     begun = time.monotonic()

@@ -23,7 +23,7 @@ _LENGTHS = (0.01, 0.08)
 """Lengths of spells to begin with, as shares of the recording."""
 
 
-class Run(NamedTuple):
+class ChainRun(NamedTuple):
     """Neighbouring attempts that ended alike."""
 
     begins_at: float
@@ -32,15 +32,15 @@ class Run(NamedTuple):
     attempts: int
 
 
-def runs_of(outcomes: Sequence[Outcome], longest_s: float) -> list[Run]:
+def runs_of(outcomes: Sequence[Outcome], longest_s: float) -> list[ChainRun]:
     """Join neighbouring outcomes that are alike."""
-    runs: list[Run] = []
+    runs: list[ChainRun] = []
     for at, failed, _ in outcomes:
         last = runs[-1] if runs else None
         if last and last.failed == failed and at - last.begins_at <= longest_s and last.attempts < _MOST_RUN:
-            runs[-1] = Run(last.begins_at, at, failed, last.attempts + 1)
+            runs[-1] = ChainRun(last.begins_at, at, failed, last.attempts + 1)
         else:
-            runs.append(Run(at, at, failed, 1))
+            runs.append(ChainRun(at, at, failed, 1))
     return runs
 
 
@@ -70,11 +70,11 @@ class Chain:
     """Of time outside of spells."""
     ends_per_s: float
 
-    def score(self, segments: Sequence[Sequence[Run]]) -> float:
+    def score(self, segments: Sequence[Sequence[ChainRun]]) -> float:
         """Return the log-likelihood of runs; nothing is known of the state in which a segment begins."""
         return sum(self._pass(segment)[0] for segment in segments)
 
-    def spells(self, runs: Sequence[Run]) -> Iterator[tuple[int, int]]:
+    def spells(self, runs: Sequence[ChainRun]) -> Iterator[tuple[int, int]]:
         """Yield the first and the last index of the runs in each spell; both of these failed."""
         expected = _Expected(0.0, [])
         self._expect(runs, expected)
@@ -97,7 +97,7 @@ class Chain:
             return gap_s / 2
         return 1.0 / rate - gap_s / math.expm1(rate * gap_s) if rate * gap_s < 500 else 1.0 / rate
 
-    def _pass(self, runs: Sequence[Run]) -> tuple[float, list[tuple[float, float, float, float, float]]]:
+    def _pass(self, runs: Sequence[ChainRun]) -> tuple[float, list[tuple[float, float, float, float, float]]]:
         """Return the log-likelihood, and of each run the filtered state, its emissions and the two jumps before it."""
         both = self.begins_per_s + self.ends_per_s
         ill = self.begins_per_s / both
@@ -124,7 +124,7 @@ class Chain:
             before_at = run.ends_at
         return likelihood, steps
 
-    def _expect(self, runs: Sequence[Run], into: _Expected) -> None:
+    def _expect(self, runs: Sequence[ChainRun], into: _Expected) -> None:
         """Add what is expected of one segment."""
         likelihood, steps = self._pass(runs)
         into.likelihood += likelihood
@@ -168,14 +168,14 @@ def longest_run_s(recorded_s: float) -> float:
     return recorded_s / _STEPS
 
 
-def fit_chain(segments: Sequence[Sequence[Run]], recorded_s: float) -> Chain | None:
+def fit_chain(segments: Sequence[Sequence[ChainRun]], recorded_s: float) -> Chain | None:
     """Fit a chain to segments of a recording; None: nothing like spells is in them."""
     fits = [_fit(segments, recorded_s, recorded_s * length) for length in _LENGTHS]
     best = max(fits, key=lambda each: each[1])[0]
     return best if best.within > max(2 * best.outside, 0.2) else None
 
 
-def _fit(segments: Sequence[Sequence[Run]], recorded_s: float, length_s: float) -> tuple[Chain, float]:
+def _fit(segments: Sequence[Sequence[ChainRun]], recorded_s: float, length_s: float) -> tuple[Chain, float]:
     failed = sum(run.attempts for segment in segments for run in segment if run.failed)
     tried = sum(run.attempts for segment in segments for run in segment)
     chain = Chain(0.3 * (failed + 0.5) / (tried + 1.0), 0.9, 5.0 / recorded_s, 1.0 / length_s)
@@ -191,7 +191,7 @@ def _fit(segments: Sequence[Sequence[Run]], recorded_s: float, length_s: float) 
     return chain, likelihood
 
 
-def _improved(segments: Sequence[Sequence[Run]], expected: _Expected, recorded_s: float) -> Chain:
+def _improved(segments: Sequence[Sequence[ChainRun]], expected: _Expected, recorded_s: float) -> Chain:
     """Return the chain by which the expected states are most likely, with weak priors."""
     bad = failed_bad = well = failed_well = 0.0
     runs = (run for segment in segments for run in segment)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from hivemind.lab.fit.chain import Run
+from hivemind.lab.fit.chain import ChainRun
 
 MOST_DUTY = 0.5
 """A spell that lasts for a larger share of its period isn't one."""
@@ -50,7 +50,7 @@ class Period:
 
 
 def fit_period(
-    runs: Sequence[Run], firsts: Sequence[float], outside: float, within: float, shortest_s: float
+    runs: Sequence[ChainRun], firsts: Sequence[float], outside: float, within: float, shortest_s: float
 ) -> Period | None:
     """Fit a period to runs with spells whose first attempts failed at `firsts`; None: none fits at all."""
     low, high = _BOUNDS

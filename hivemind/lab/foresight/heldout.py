@@ -42,7 +42,7 @@ Figure = Callable[[Figures], float | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class HeldOutPart:
     """A part of a recording that the fit hasn't seen."""
 
     real: Figures
@@ -55,7 +55,7 @@ class Part:
 class HeldOut:
     """What the check found."""
 
-    parts: tuple[Part, ...] = ()
+    parts: tuple[HeldOutPart, ...] = ()
     """Empty: the recording is too short for it."""
 
     def off(self, of: Figure, *, least: float = 0.0) -> float | None:
@@ -106,7 +106,7 @@ def _between(recording: Recording, first: int, end: int) -> Trace:
     return sliced(recording.trace, began_at, ended_at)
 
 
-def _foretold(recording: Recording, fitted: Trace, foretold: Trace) -> Part | None:
+def _foretold(recording: Recording, fitted: Trace, foretold: Trace) -> HeldOutPart | None:
     """Foretell a part with a fit to another one. None: they have nothing in common."""
     there = {each.arrived.lane for each in foretold.requests}
     by_lane: dict[str, list[RequestStep]] = {}
@@ -122,7 +122,7 @@ def _foretold(recording: Recording, fitted: Trace, foretold: Trace) -> Part | No
         providers = {key: _from_the_beginning(each, recording.providers[key]) for key, each in providers.items()}
     unseen = replace(recording, trace=foretold, providers=providers, clients=fit_clients(fitted.requests))
     drawn = tuple(simulate(unseen, seed=seed, faults="drawn", explained=False) for seed in range(_DRAWS))
-    return Part(simulate(replace(recording, trace=foretold), explained=False), drawn)
+    return HeldOutPart(simulate(replace(recording, trace=foretold), explained=False), drawn)
 
 
 def _from_the_beginning(fitted: FittedProvider, own: FittedProvider) -> FittedProvider:

@@ -24,15 +24,15 @@ from hivemind.lab.loadtest.target import LoadTarget
 from hivemind.prices import Prices
 from hivemind.scheduler.types import Price, Usage
 from hivemind.text.humanise import count, dollars, duration, plural
-from hivemind.text.table import Cell, Column, lines
+from hivemind.text.table import Cell, TextColumn, lines
 
 LATE_S = 0.05
 """A p95 of lateness from which on a warning is shown."""
 _COLUMNS = (
-    Column("", cut=True),
-    Column("RECORDED", right=True),
-    Column("NOW", right=True),
-    Column("DIFFERENCE", right=True, spare=1),
+    TextColumn("", cut=True),
+    TextColumn("RECORDED", right=True),
+    TextColumn("NOW", right=True),
+    TextColumn("DIFFERENCE", right=True, spare=1),
 )
 _STYLES: Mapping[Verdict, str] = {"better": "good", "worse": "bad"}
 CHARS_PER_TOKEN = 4.0

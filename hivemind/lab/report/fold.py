@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hivemind.journal.records import Gap, JournalBegan
 from hivemind.lab.report.agents import STATES, AgentRows, AgentStats, Faults
-from hivemind.lab.report.lanes import LaneReport, Thinned
+from hivemind.lab.report.lanes import LaneSummary, Thinned
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Price, Usage
 from hivemind.world.lifecycle import Lifecycle, OpenRequests
@@ -38,7 +38,7 @@ class _Request(Lifecycle):
     """A request, and how its agent's row and its lane count it."""
 
     agent: AgentStats = field(init=False)
-    lane: LaneReport = field(init=False)
+    lane: LaneSummary = field(init=False)
     faults: list[str] = field(default_factory=list)
     row_state: int | None = None
     """Its state in its agent's row; None: the row doesn't count it."""
@@ -53,7 +53,7 @@ class RunFold:
         self.agents: dict[str, AgentStats] = {}
         self.untracked_requests = 0
         """Requests of agents beyond :data:`AGENTS_KEPT`."""
-        self.lanes: dict[str, LaneReport] = {}
+        self.lanes: dict[str, LaneSummary] = {}
         self.faults = Faults()
         self.rows = AgentRows()
         self.commands: Thinned[OperatorAction] = Thinned(COMMANDS_KEPT)
@@ -90,7 +90,7 @@ class RunFold:
                 self._lane(event.lane).change_level(at, event.level, event.cause)
             case ev.CircuitChanged():
                 self._lane(event.lane).set_circuit(at, event.state, event.cause)
-            case ev.LaneParked():
+            case ev.LaneRateLimited():
                 self._lane(event.lane).pause(at, event.for_s, event.cause)
             case ev.LaneReleased():
                 self._lane(event.lane).resume(at)
@@ -131,10 +131,10 @@ class RunFold:
                 self.agents[name] = agent
         return agent
 
-    def _lane(self, key: str) -> LaneReport:
+    def _lane(self, key: str) -> LaneSummary:
         lane = self.lanes.get(key)
         if lane is None:
-            lane = LaneReport(key)
+            lane = LaneSummary(key)
             if len(self.lanes) < LANES_KEPT:
                 self.lanes[key] = lane
         return lane

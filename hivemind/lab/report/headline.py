@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hivemind.journal.wait_causes import WAITED_FOR, shares_text
 from hivemind.lab.report.fold import ROWS_KEPT
-from hivemind.lab.report.lanes import WindowReport
+from hivemind.lab.report.lanes import WindowSummary
 from hivemind.lab.report.run import RecordedRun
 from hivemind.lab.report.theme import shortened
 from hivemind.text.humanise import count, dollars, duration, plural, share
@@ -117,7 +117,7 @@ def saving_title(run: RecordedRun) -> str:
 
 def saving(run: RecordedRun) -> list[str]:
     """Return in sentences what HiveMind saved."""
-    faults, recovered, saved = run.fold.faults, run.figures.rescued, len(run.saved)
+    faults, recovered, saved = run.fold.faults, run.figures.retried_ok, len(run.saved)
     if run.foreign:
         return ["Nothing: this traffic didn't go through HiveMind, and any retries were its clients' own."]
     if not faults.count:
@@ -228,7 +228,7 @@ def windows_message(run: RecordedRun) -> str:
     return " ".join(parts)
 
 
-def _fullest(windows: Iterable[WindowReport]) -> str:
+def _fullest(windows: Iterable[WindowSummary]) -> str:
     fullest = max(windows, key=lambda window: window.fullest)
     return f"{share(fullest.fullest)} of the {fullest.kind.value} window"
 

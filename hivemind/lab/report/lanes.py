@@ -135,7 +135,7 @@ class LaneSpan:
     cause: str
 
 
-class WindowReport:
+class WindowSummary:
     """The use of a rate window: what the provider's headers said of it, or, where they said nothing, our own sum."""
 
     def __init__(self, family: str, kind: WindowKind) -> None:
@@ -187,7 +187,7 @@ class WindowReport:
         self.series.set(at, share)
 
 
-class LaneReport:
+class LaneSummary:
     """A lane over the time of a run."""
 
     def __init__(self, key: str) -> None:
@@ -201,7 +201,7 @@ class LaneReport:
         self.spans: Thinned[LaneSpan] = Thinned(SPANS_KEPT)
         self.paused_s = self.open_s = 0.0
         """In all, over kept and dropped spans."""
-        self.windows: dict[tuple[str, str], WindowReport] = {}
+        self.windows: dict[tuple[str, str], WindowSummary] = {}
         """By family of models and kind."""
         self._in_flight = self._queued = 0
         self._unknown = False
@@ -242,11 +242,11 @@ class LaneReport:
             if (window := self._window(family, each.kind)) is not None:
                 window.read(at, each)
 
-    def _window(self, family: str, kind: WindowKind) -> WindowReport | None:
+    def _window(self, family: str, kind: WindowKind) -> WindowSummary | None:
         """Return a rate window; None: there are too many."""
         window = self.windows.get((family, kind.value))
         if window is None and len(self.windows) < WINDOWS_KEPT:
-            window = self.windows[family, kind.value] = WindowReport(family, kind)
+            window = self.windows[family, kind.value] = WindowSummary(family, kind)
         return window
 
     def change_level(self, at: float, level: float, cause: str) -> None:

@@ -17,7 +17,7 @@ from plotly.offline import get_plotlyjs
 from hivemind import __version__
 from hivemind.lab.report import headline, plots, tables
 from hivemind.lab.report.run import RecordedRun
-from hivemind.lab.report.tables import Table
+from hivemind.lab.report.tables import ReportTable
 from hivemind.lab.report.theme import COLOURS, clean, shortened
 from hivemind.text.humanise import duration
 
@@ -32,7 +32,7 @@ class PageSection:
     title: str
     message: str
     plot: go.Figure | None = None
-    table: Table | None = None
+    table: ReportTable | None = None
     summary: str = "As a table"
     """The label of the folded table under a plot; without a plot the table is always open."""
 

@@ -10,7 +10,7 @@ from plotly.subplots import make_subplots
 
 from hivemind.lab.report.agents import STATES as ROW_STATES
 from hivemind.lab.report.agents import AgentRow, AgentStats
-from hivemind.lab.report.lanes import LaneReport, Series
+from hivemind.lab.report.lanes import LaneSummary, Series
 from hivemind.lab.report.run import RecordedRun
 from hivemind.lab.report.theme import (
     SERIES,
@@ -47,7 +47,7 @@ def course(run: RecordedRun) -> go.Figure:
 class _Course:
     """Two strips for each lane: in flight with the level, and queued."""
 
-    def __init__(self, run: RecordedRun, lanes: Sequence[LaneReport]) -> None:
+    def __init__(self, run: RecordedRun, lanes: Sequence[LaneSummary]) -> None:
         self._run = run
         self._named: set[str] = set()
         self._shapes: list[dict[str, Any]] = []
@@ -66,7 +66,7 @@ class _Course:
             self.figure.update_yaxes(title_text=f"{of}in flight", row=2 * number + 1, col=1)
             self.figure.update_yaxes(title_text="queued", row=2 * number + 2, col=1)
 
-    def _add_lane(self, lane: LaneReport, row: int) -> None:
+    def _add_lane(self, lane: LaneSummary, row: int) -> None:
         self._add_area(lane.in_flight, "in flight", "flight", row)
         self._add_area(lane.queued, "queued", "queued", row + 1)
         if level := lane.level.points(self._run.fold.ended_at):

@@ -16,7 +16,7 @@ from hivemind.journal.wait_causes import causes_of
 from hivemind.journal.write.segment import being_written
 from hivemind.lab.report.agents import AgentStats, TokenSpending, spending_by_model
 from hivemind.lab.report.fold import AGENTS_KEPT, RunFold
-from hivemind.lab.report.lanes import LaneReport, WindowReport
+from hivemind.lab.report.lanes import LaneSummary, WindowSummary
 from hivemind.lab.simulate.overrides import value_text
 from hivemind.providers.profiles import GENERIC, PROFILES, assumed_lane
 from hivemind.scheduler.config import SchedulerConfig
@@ -105,7 +105,7 @@ class RecordedRun:
                 found += _changed(lane, usual, upstream=lane.upstream)
         return found
 
-    def windows(self) -> Iterator[tuple[LaneReport, WindowReport]]:
+    def windows(self) -> Iterator[tuple[LaneSummary, WindowSummary]]:
         """Yield every rate window with its lane."""
         for lane in self.fold.lanes.values():
             for window in lane.windows.values():
@@ -170,7 +170,7 @@ def read(paths: Path | Sequence[Path], price: Price | None = None, tz: tzinfo = 
         if being_written(journal.parts[-1]):
             warnings.append(f"{it} is still being written: this is its state so far")
         elif not journal.damage.ended and not journal.damage.torn:
-            warnings.append(f"{it} was cut off: the program that wrote it was killed")
+            warnings.append(f"{it} is truncated: the program that wrote it was killed")
     return RecordedRun(journals.began, fold, tally, warnings, tz)
 
 

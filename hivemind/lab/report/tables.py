@@ -23,7 +23,7 @@ _ENDS = {"answered": "answered", "failed": "error", "refused": "refused", "left"
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ReportTable:
     """Rows of plain text."""
 
     columns: Sequence[str]
@@ -41,23 +41,23 @@ class Table:
         return [column.startswith(">") for column in self.columns]
 
 
-def waits(run: RecordedRun) -> Table:
+def waits(run: RecordedRun) -> ReportTable:
     """Return the waits by priority."""
     rows = [
         [name, f"{each.requests:,}", duration(each.p50_s), duration(each.p95_s), duration(each.longest_s)]
         for name, each in run.figures.waits.items()
     ]
-    return Table(("priority", ">requests", ">p50 wait", ">p95 wait", ">longest"), rows)
+    return ReportTable(("priority", ">requests", ">p50 wait", ">p95 wait", ">longest"), rows)
 
 
-def causes(run: RecordedRun) -> Table:
+def causes(run: RecordedRun) -> ReportTable:
     """Return why requests waited, by lane where several had waits."""
     lanes = {lane: causes for lane, causes in run.waits_by_lane.items() if causes.seconds}
     total_s = run.figures.causes.total_s
     if len(lanes) <= 1:
         found = run.figures.causes.by_size()
         rows = [[CAUSES[cause], duration(seconds), share(seconds / total_s)] for cause, seconds in found]
-        return Table(("why", ">waited", ">share"), rows)
+        return ReportTable(("why", ">waited", ">share"), rows)
     rows = [
         [shortened(lane), CAUSES[cause], duration(seconds), share(seconds / total_s)]
         for lane, each in sorted(lanes.items(), key=lambda item: -item[1].total_s)[:_LANES_LISTED]
@@ -65,10 +65,10 @@ def causes(run: RecordedRun) -> Table:
     ]
     omitted = len(lanes) - _LANES_LISTED
     note = f"{plural(omitted, 'more lane')} had waits." if omitted > 0 else ""
-    return Table(("lane", "why", ">waited", ">share"), rows, note)
+    return ReportTable(("lane", "why", ">waited", ">share"), rows, note)
 
 
-def faults(run: RecordedRun) -> Table:
+def faults(run: RecordedRun) -> ReportTable:
     """Return the failed attempts by kind."""
     kinds = run.fold.faults.most_frequent()
     outcomes = [each for each in OUTCOMES if any(kind.outcomes[each] for _, kind in kinds)]
@@ -78,10 +78,10 @@ def faults(run: RecordedRun) -> Table:
         statuses = ", ".join(str(status) for status, _ in kind.statuses.most_common(4) if status is not None)
         numbers = [kind.count, kind.retried, *(kind.outcomes[each] for each in outcomes)]
         rows.append([words(name), statuses or "none", *(f"{each:,}" for each in numbers)])
-    return Table(columns, rows)
+    return ReportTable(columns, rows)
 
 
-def limit_changes(run: RecordedRun) -> Table:
+def limit_changes(run: RecordedRun) -> ReportTable:
     """Return cuts, pauses and times without a closed circuit, in order."""
     found: list[tuple[float, list[str]]] = []
     omitted = 0
@@ -97,10 +97,10 @@ def limit_changes(run: RecordedRun) -> Table:
         found.append((begins, ["", f"{plural(lost, 'event')} missing", "", duration(ends - begins)]))
     found.sort(key=lambda each: each[0])
     rows = [[run.clock(at), *row] for at, row in found[:CHANGES_LISTED]]
-    return Table(("when", "lane", "what", "why", ">for"), rows, _omitted(omitted + len(found) - len(rows)))
+    return ReportTable(("when", "lane", "what", "why", ">for"), rows, _omitted(omitted + len(found) - len(rows)))
 
 
-def windows(run: RecordedRun) -> Table:
+def windows(run: RecordedRun) -> ReportTable:
     """Return every rate window."""
     rows = [
         [
@@ -114,19 +114,19 @@ def windows(run: RecordedRun) -> Table:
         ]
         for lane, window in run.windows()
     ]
-    return Table(("lane", "models", "counts", ">limit", "known by", ">fullest", "known by"), rows)
+    return ReportTable(("lane", "models", "counts", ">limit", "known by", ">fullest", "known by"), rows)
 
 
-def models(run: RecordedRun) -> Table:
+def models(run: RecordedRun) -> ReportTable:
     """Return the spending on each model."""
     rows = [
         [shortened(name), *map(count, (spent.input, spent.cached, spent.output, spent.wasted)), cost(spent)]
         for name, spent in run.models.items()
     ]
-    return Table(("model", ">input tokens", ">of these cached", ">output tokens", ">wasted", ">dollars"), rows)
+    return ReportTable(("model", ">input tokens", ">of these cached", ">output tokens", ">wasted", ">dollars"), rows)
 
 
-def agents(run: RecordedRun) -> Table:
+def agents(run: RecordedRun) -> ReportTable:
     """Return the agents that sent requests; of many, the ones that used most."""
     listed = active = [agent for agent in run.fold.agents.values() if agent.requests]
     note = ""
@@ -136,7 +136,7 @@ def agents(run: RecordedRun) -> Table:
         listed = [agent for agent in active if agent.name in kept]
         note = f"The {AGENTS_LISTED} that used most, of {len(active):,}."
     columns = ["agent", "client", ">requests", ">answered", ">errors seen", ">retries", ">waited", "mostly", ">tokens"]
-    return Table([*columns, ">dollars", "its last request"], [_agent(run, agent) for agent in listed], note)
+    return ReportTable([*columns, ">dollars", "its last request"], [_agent(run, agent) for agent in listed], note)
 
 
 def _agent(run: RecordedRun, agent: AgentStats) -> list[str]:
@@ -156,22 +156,22 @@ def _agent(run: RecordedRun, agent: AgentStats) -> list[str]:
     ]
 
 
-def commands(run: RecordedRun, most: int = COMMANDS_KEPT) -> Table:
+def commands(run: RecordedRun, most: int = COMMANDS_KEPT) -> ReportTable:
     """Return the commands of operators, notes on the run among them; at most so many, the first ones."""
     found = run.fold.commands
     rows = [
         [run.clock(each.at), *map(shortened, (each.who, each.about)), shortened(each.text, 200)]
         for each in found.kept[:most]
     ]
-    return Table(("when", "who", "about", "what"), rows, _omitted(found.omitted + len(found.kept) - len(rows)))
+    return ReportTable(("when", "who", "about", "what"), rows, _omitted(found.omitted + len(found.kept) - len(rows)))
 
 
-def settings(run: RecordedRun) -> Table:
+def settings(run: RecordedRun) -> ReportTable:
     """Return the settings that differ from the defaults."""
     several = len({upstream for *_, upstream in run.settings if upstream}) > 1
     rows = [[name, *map(shortened, texts)] for name, *texts in run.settings]
     columns = ("setting", "value", "usually", "upstream")
-    return Table(columns, rows) if several else Table(columns[:3], [row[:3] for row in rows])
+    return ReportTable(columns, rows) if several else ReportTable(columns[:3], [row[:3] for row in rows])
 
 
 def cost(spent: TokenSpending) -> str:
@@ -204,7 +204,9 @@ def build(run: RecordedRun, title: str = "") -> str:
         f"{escaped(run.date)}, recorded for {escaped(duration(run.fold.ended_at))}",
         *(f"> {escaped(clean(note))}" for note in run.notes),
         _table(
-            Table(("what", ">figure", "more"), [[each.what, each.value, each.more] for each in headline.facts(run)])
+            ReportTable(
+                ("what", ">figure", "more"), [[each.what, each.value, each.more] for each in headline.facts(run)]
+            )
         ),
         f"**{headline.saving_title(run)}**",
         "\n".join(escaped(line) for line in headline.saving(run)),
@@ -227,7 +229,7 @@ def escaped(text: str) -> str:
     return _AT_START.sub(r"\1\\\2", _SPECIAL.sub(r"\\\1", shown))
 
 
-def _table(table: Table) -> str:
+def _table(table: ReportTable) -> str:
     lines = [
         _line(table.titles),
         _line(["---:" if numeric else "---" for numeric in table.numeric], plain=True),

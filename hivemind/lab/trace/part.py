@@ -41,7 +41,7 @@ _LaneChanged = ev.LevelChanged | ev.CircuitChanged | ev.LeaseChanged
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TracePart:
     """Some of the events of journals."""
 
     began: JournalBegan
@@ -51,7 +51,7 @@ class Part:
     """Of the whole recording; 0: the part is all of it."""
 
 
-def last_part(journals: Journals, without: frozenset[type[Event]], most: int = MOST_REQUESTS) -> Part:
+def last_part(journals: Journals, without: frozenset[type[Event]], most: int = MOST_REQUESTS) -> TracePart:
     """Return the events from the moment on after which no more than `most` requests come.
 
     Raises: UsageError: a journal can't be read.
@@ -59,7 +59,7 @@ def last_part(journals: Journals, without: frozenset[type[Event]], most: int = M
     requests = journals.requests()
     events = journals.events(without)
     if requests <= most:
-        return Part(journals.began, events, 0)
+        return TracePart(journals.began, events, 0)
     before = _Before(len(journals.each))
     left_out = requests - most
     for proxy, event in events:
@@ -67,9 +67,9 @@ def last_part(journals: Journals, without: frozenset[type[Event]], most: int = M
             began = structs.replace(
                 journals.began, at=event.at, wall=journals.began.wall + event.at - journals.began.at
             )
-            return Part(began, _joined(before.carried(event.at), (proxy, event), events), requests)
+            return TracePart(began, _joined(before.carried(event.at), (proxy, event), events), requests)
         before.apply(proxy, event)
-    return Part(journals.began, iter(()), requests)
+    return TracePart(journals.began, iter(()), requests)
 
 
 def _joined(carried: Iterator[Numbered], first: Numbered, rest: Iterator[Numbered]) -> Iterator[Numbered]:

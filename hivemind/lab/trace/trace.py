@@ -153,7 +153,7 @@ class Trace:
 
     def _begin_in_the_middle(self, event: Carried) -> None:
         for agent in event.state.agents:
-            self._decided_before(event.at, agent.name, None, paused=agent.paused, stopped=agent.stopped)
+            self._decided_before(event.at, agent.name, None, paused=agent.held, stopped=agent.stopped)
         if event.state.paused and self.proxies == 1:
             self._commanded_before(event.at, "PauseAdmissions", {"paused": True})
 
@@ -233,7 +233,7 @@ class Trace:
         last = step.attempts[-1]
         duration_s = event.at - last.granted_at
         if isinstance(event, ev.Abandoned):
-            if not event.flying:
+            if not event.in_flight:
                 return
             step.left_in_flight_s = duration_s
         else:

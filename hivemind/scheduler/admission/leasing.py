@@ -37,7 +37,7 @@ class Leasing:
         self.taken_at = -math.inf  # when the lease was taken; -inf: there was none yet
         self.since = -math.inf  # when its state was entered
         self.terms = Terms()
-        self.flying = [0] * len(Priority)  # requests in flight, by class
+        self.in_flight = [0] * len(Priority)  # requests in flight, by class
         self.unclaimed: dict[WindowKey, float] = {}
         """Credits of windows that aren't kept any more, to be given back."""
         self.pause_is_own = False  # the provider asked this proxy for a pause, or a longer one, that no lease names yet

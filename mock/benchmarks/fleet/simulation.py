@@ -16,7 +16,7 @@ from itertools import count
 from fleet.lua import State, sync
 
 from hivemind.fleet.member import Membership
-from hivemind.fleet.messages import CREDITS_TTL_S, IDLE_SYNC_S, KICK_APART_S, SYNC_S, Reply, Report
+from hivemind.fleet.messages import CREDITS_TTL_S, IDLE_SYNC_S, KICK_APART_S, SYNC_S, SyncReply, SyncReport
 from hivemind.scheduler.config import AimdConfig, LaneConfig, QueueConfig, SchedulerConfig
 from hivemind.scheduler.lease import Lease
 from hivemind.scheduler.scheduler import Scheduler
@@ -76,8 +76,8 @@ class Run:
     sent: list[Sent] = field(default_factory=list)
     waiting: list[tuple[Priority, float]] = field(default_factory=list)
     """Of those that wait at the end: class and wait so far."""
-    flying: int = 0
-    most_flying: int = 0
+    in_flight: int = 0
+    most_in_flight: int = 0
     """Requests in flight, those of killed proxies included: at the end, and at most."""
     syncs: int = 0
     kicks: int = 0
@@ -88,7 +88,7 @@ class Run:
 class Simulation:
     """One case."""
 
-    def __init__(self, case: Case, allocate: Callable[..., tuple[State, Reply]] = sync) -> None:
+    def __init__(self, case: Case, allocate: Callable[..., tuple[State, SyncReply]] = sync) -> None:
         self.case = case
         self.random = random.Random(case.seed)
         self.run_ = Run(case)
@@ -135,7 +135,7 @@ class Simulation:
         cut_off = self.case.cut_off
         return cut_off is not None and cut_off[0] <= self.now < cut_off[1] and cut_off[2] == proxy
 
-    def sync(self, report: Report) -> Reply:
+    def sync(self, report: SyncReport) -> SyncReply:
         """Do what the store does."""
         self.run_.syncs += 1
         self._state, reply = self._allocate(self._state, report, START + self.now, f"{self.random.getrandbits(32):08x}")
@@ -222,13 +222,13 @@ class _Proxy:
         reached_s = world.random.uniform(0.005, 0.03)
         waited_s = self._now - ticket.arrived_at
         world.run_.sent.append(Sent(world.now + reached_s, self._number, ticket.priority, waited_s))
-        world.run_.flying += 1
-        world.run_.most_flying = max(world.run_.most_flying, world.run_.flying)
+        world.run_.in_flight += 1
+        world.run_.most_in_flight = max(world.run_.most_in_flight, world.run_.in_flight)
         lasts_s = reached_s + world.case.latency_s * world.random.lognormvariate(0, 0.5)
         world.after(lasts_s, partial(self._answered, ticket))
 
     def _answered(self, ticket: Ticket) -> None:
-        self._world.run_.flying -= 1
+        self._world.run_.in_flight -= 1
         if self._dead:
             return
         self._scheduler.first_content(self._now, ticket)
@@ -274,7 +274,7 @@ class _Proxy:
             return
         report = self._scheduler.lease_report(self._now, LANE)
         assert report is not None
-        busy = any(report.flying) or any(report.waiting)
+        busy = any(report.in_flight) or any(report.waiting)
         self._sent_at = world.now
         self._plan(SYNC_S if busy else IDLE_SYNC_S)
         self._membership.add(self._now, report)
@@ -292,14 +292,14 @@ class _Proxy:
         self._due_at = self._world.now + delay_s
         self._world.after(delay_s, self._sync_if_due)
 
-    def _arrive(self, message: Report) -> None:
+    def _arrive(self, message: SyncReport) -> None:
         if self._world.store_is_away() or self._world.is_cut_off(self._number):
             self._syncing = False
             return
         reply = self._world.sync(message)
         self._world.after(self._world.network_s(), partial(self._take, reply))
 
-    def _take(self, reply: Reply) -> None:
+    def _take(self, reply: SyncReply) -> None:
         if self._dead:
             return
         self._syncing = False

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import redis
 
-from hivemind.fleet.messages import PROTOCOL, Reply, Report, WindowDemand
+from hivemind.fleet.messages import PROTOCOL, SyncReply, SyncReport, WindowDemand
 
 MEMBERS = (3, 20, 100)
 WINDOWS = ("default|requests", "default|input", "default|output")
@@ -62,7 +62,7 @@ def _measure(client: redis.Redis, members: int) -> SyncCost:
     script = client.register_script(resources.files("hivemind.fleet").joinpath("allocator.lua").read_text("utf-8"))
     rng = random.Random(1)
     client.flushall()
-    known: dict[int, Reply] = {}
+    known: dict[int, SyncReply] = {}
     took_s = used_s = 0.0
     for number in range(SYNCS + 4 * members):
         if number == 4 * members:
@@ -78,14 +78,14 @@ def _measure(client: redis.Redis, members: int) -> SyncCost:
                 limit=600.0,
                 rank=2,
             )
-        report = Report(
+        report = SyncReport(
             PROTOCOL,
             f"{member:016x}",
             number,
             epoch=known[member].epoch if member in known else "",
             version=known[member].version if member in known else 0,
             windows=windows,
-            flying=[0, 0, rng.randrange(4), 0],
+            in_flight=[0, 0, rng.randrange(4), 0],
             waiting=[0, 0, rng.randrange(9), 0],
             agents=[0.0, 0.0, 10.0, 0.0],
             ceiling=2.0 * members,
@@ -94,7 +94,7 @@ def _measure(client: redis.Redis, members: int) -> SyncCost:
         began = time.perf_counter()
         answer: Any = script(keys=[_KEY], args=[text, "00000000", repr(now)])
         took_s += time.perf_counter() - began
-        known[member] = msgspec.json.decode(answer, type=Reply)
+        known[member] = msgspec.json.decode(answer, type=SyncReply)
     used_s = _cpu_s(client) - used_s
     size: Any = client.strlen(_KEY)
     return SyncCost(members, used_s / SYNCS * 1e3, took_s / SYNCS * 1e3, size / 1e3)

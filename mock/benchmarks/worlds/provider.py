@@ -16,7 +16,7 @@ from benchmarks.worlds.server import Server, Speed
 from hivemind_mock.provider.answer import Connection, read_body
 from hivemind_mock.provider.faults import Fault
 from hivemind_mock.provider.formats.anthropic import Anthropic
-from hivemind_mock.provider.formats.base import ApiError, ErrorKind, Reply, Request
+from hivemind_mock.provider.formats.base import ApiError, ErrorKind, MockReply, Request
 
 _WIRE = Anthropic()
 _PIECES = 4
@@ -160,16 +160,16 @@ class WorldProvider:
             self._active -= 1
             self._tokens_active -= asked.input_tokens + asked.max_tokens
 
-    def _reply(self, request: Request, cached: int, ident: str) -> Reply:
+    def _reply(self, request: Request, cached: int, ident: str) -> MockReply:
         longest = request.max_tokens or 400
         tokens = max(1, round(longest * self._luck.uniform(0.5, 1.0)))
         text = "word " * tokens
         size = -(-len(text) // _PIECES)
         pieces = tuple(text[at : at + size] for at in range(0, len(text), size))
         written = request.input_tokens - cached if self._cache is not None else 0
-        return Reply(ident, 0, pieces, tokens, False, 0.0, cache_read=cached, cache_written=written)
+        return MockReply(ident, 0, pieces, tokens, False, 0.0, cache_read=cached, cache_written=written)
 
-    async def _answer(self, request: Request, reply: Reply, asked: Asked, connection: Connection) -> None:
+    async def _answer(self, request: Request, reply: MockReply, asked: Asked, connection: Connection) -> None:
         cost = self._rules.cost
         server = self._servers[0] if len(self._servers) == 1 else self._luck.choice(self._servers)
         luck = self._luck.lognormvariate(0.0, cost.jitter)

@@ -88,8 +88,8 @@ class Agent:
                 await asyncio.sleep(self.config.think_s)
             try:
                 tokens += await self.turn()
-            except AgentDied as death:
-                return AgentResult(self.config.name, False, turn, tokens + death.tokens, str(death))
+            except AgentDied as died:
+                return AgentResult(self.config.name, False, turn, tokens + died.tokens, str(died))
         return AgentResult(self.config.name, True, self.config.turns, tokens, "")
 
     async def turn(self) -> int:

@@ -11,7 +11,7 @@ from statistics import fmean
 import msgspec
 
 from hivemind.errors import UsageError
-from hivemind_mock.bench.runs import ABLATION, ABLATIONS, Run, RunResult, execute_run
+from hivemind_mock.bench.runs import ABLATION, ABLATIONS, BenchRun, RunResult, execute_run
 from hivemind_mock.provider.config import SCENARIOS
 
 _SEEDS = 20
@@ -93,15 +93,15 @@ def _folder(text: str | None) -> Path | None:
     return Path(text)
 
 
-def _runs(names: Sequence[str], seeds: range, ablation: bool, journals: Path | None) -> list[Run]:
+def _runs(names: Sequence[str], seeds: range, ablation: bool, journals: Path | None) -> list[BenchRun]:
     runs = [
-        Run(SCENARIOS[name], mode, seed, journals=journals)
+        BenchRun(SCENARIOS[name], mode, seed, journals=journals)
         for name in names
         for mode in ("direct", "hivemind")
         for seed in seeds
     ]
     if ablation:
-        runs += [Run(SCENARIOS[ABLATION], "hivemind", seed, row, journals) for row in ABLATIONS for seed in seeds]
+        runs += [BenchRun(SCENARIOS[ABLATION], "hivemind", seed, row, journals) for row in ABLATIONS for seed in seeds]
     return runs
 
 

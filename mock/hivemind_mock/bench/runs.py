@@ -35,7 +35,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class BenchRun:
     """What to run."""
 
     scenario: Scenario
@@ -64,7 +64,7 @@ class Run:
 class RunResult:
     """What a run gave."""
 
-    run: Run
+    run: BenchRun
     alive: int
     dead: int
     wasted_tokens: int
@@ -89,7 +89,7 @@ class RunResult:
         return 60.0 * max(0, math.ceil(self.charged / self.run.scenario.rpm) - 1)
 
 
-def execute_run(run: Run) -> RunResult:
+def execute_run(run: BenchRun) -> RunResult:
     """Execute one run; blocks until it is done. Must not be called from a running event loop.
 
     Raises: UsageError: its journal can't be written.
@@ -97,7 +97,7 @@ def execute_run(run: Run) -> RunResult:
     return run_virtual(_in_process(run))
 
 
-async def _in_process(run: Run) -> RunResult:
+async def _in_process(run: BenchRun) -> RunResult:
     mock = provider_in_loop_time(run.scenario.provider(run.seed))
     if run.mode == "direct":
         async with aclosing(InProcessTransport(mock)) as transport:
@@ -108,7 +108,7 @@ async def _in_process(run: Run) -> RunResult:
         return await _measure(run, mock, transport, "http://hivemind.localhost")
 
 
-async def _measure(run: Run, mock: MockProvider, transport: httpx.AsyncBaseTransport, base_url: str) -> RunResult:
+async def _measure(run: BenchRun, mock: MockProvider, transport: httpx.AsyncBaseTransport, base_url: str) -> RunResult:
     loop = asyncio.get_running_loop()
     began = loop.time()
     agents = (Agent(config, transport, f"{base_url}/agent/{config.name}") for config in scenario_agents(run.scenario))

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from hivemind_mock.provider.config import MockConfig
 from hivemind_mock.provider.faults import Fate, Fault
-from hivemind_mock.provider.formats.base import ApiError, ErrorKind, Format, Headers, Reply, Request, ToolCall
+from hivemind_mock.provider.formats.base import ApiError, ErrorKind, Format, Headers, MockReply, Request, ToolCall
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -105,7 +105,7 @@ class Answer:
     """Stands in front of each piece of the text, with the piece's number; empty: nothing does."""
     planned: ToolCall | str = ""
     """What to answer with; empty: any text."""
-    reply: Reply | None = None
+    reply: MockReply | None = None
     """The answer, once it was made."""
     produced: int = 0
     """Output tokens generated so far."""
@@ -134,7 +134,7 @@ class Answer:
         self.left = True
         task.cancel()
 
-    def _reply(self, wall: float) -> Reply:
+    def _reply(self, wall: float) -> MockReply:
         fate, longest = self.fate, self.request.max_tokens
         tokens = min(fate.tokens, longest) if longest else fate.tokens
         call, config, given = None, self.config.reply, self.request.input_tokens
@@ -145,7 +145,7 @@ class Answer:
         elif self.planned:
             pieces = (self.planned,)
         written = int(given * config.cache_write)
-        return Reply(
+        return MockReply(
             ident=fate.ident,
             created=int(wall),
             pieces=pieces,
@@ -158,7 +158,7 @@ class Answer:
             cache_written_1h=int(written * config.cache_1h),
         )
 
-    async def _play(self, encoder: _Encoder, reply: Reply) -> None:
+    async def _play(self, encoder: _Encoder, reply: MockReply) -> None:
         fate = self.fate
         if fate.fault in (Fault.BAD_GATEWAY, Fault.RESET):
             await self.sleep(fate.first_s * fate.strikes)
@@ -181,7 +181,7 @@ class Answer:
             status, extra, body = self.wire.error(error)
             await self.connection.reply_json(status, body, extra + self.headers())
 
-    async def _whole(self, encoder: _Encoder, reply: Reply) -> None:
+    async def _whole(self, encoder: _Encoder, reply: MockReply) -> None:
         await self.sleep(reply.took_s)
         self.produced = reply.output_tokens
         body = encoder.piece(msgspec.json.encode(self.wire.whole(self.request, reply))) + encoder.end()
@@ -195,7 +195,7 @@ class Answer:
             await self.connection.body(body[: len(body) // 2])
         self.connection.drop(reset=fault is not Fault.TRUNCATED)
 
-    async def _stream(self, encoder: _Encoder, reply: Reply) -> None:
+    async def _stream(self, encoder: _Encoder, reply: MockReply) -> None:
         await self.sleep(self.fate.first_s / 2)
         head = [(b"content-type", self.wire.stream_type), (b"cache-control", b"no-cache")]
         await self.connection.start(200, [*head, *self.headers(), *encoder.headers])
@@ -211,13 +211,13 @@ class Answer:
             self.produced = min(reply.output_tokens, self.produced + event_tokens)
         await self._end_stream(encoder, reply, sent)
 
-    def _pieces_before_fault(self, reply: Reply) -> int:
+    def _pieces_before_fault(self, reply: MockReply) -> int:
         count, fault = len(reply.pieces), self.fate.fault
         if fault is None:
             return count
         return 0 if fault in _EARLY else max(1, int(count * self.fate.strikes))
 
-    async def _end_stream(self, encoder: _Encoder, reply: Reply, sent: int) -> None:
+    async def _end_stream(self, encoder: _Encoder, reply: MockReply, sent: int) -> None:
         fault, last = self.fate.fault, b""
         if fault in (Fault.RESET_EARLY, Fault.RESET_MID):
             self.connection.drop(reset=True)

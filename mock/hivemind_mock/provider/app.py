@@ -23,7 +23,7 @@ from hivemind_mock.provider.answer import Answer, Connection, decode, read_body
 from hivemind_mock.provider.config import MockConfig
 from hivemind_mock.provider.faults import REFUSALS, Dice, Fate, Fault, in_spell
 from hivemind_mock.provider.formats import FORMATS
-from hivemind_mock.provider.formats.base import ApiError, ErrorKind, Format, Headers, Reply, Request, ToolCall
+from hivemind_mock.provider.formats.base import ApiError, ErrorKind, Format, Headers, MockReply, Request, ToolCall
 from hivemind_mock.provider.limits import RateLimiter
 from hivemind_mock.provider.plan import Plan
 from hivemind_mock.provider.tally import Tally
@@ -157,7 +157,7 @@ class MockProvider:
                 return
         await connection.reply_json(404, _UNKNOWN_PATH)
 
-    async def _generate(self, asked: Asked, connection: Connection) -> Reply | None:
+    async def _generate(self, asked: Asked, connection: Connection) -> MockReply | None:
         """Answer, and return the answer if it was given to the end."""
         now, stats, wire, request, echo = self._clock(), self.stats, asked.wire, asked.request, asked.echo
         stats.arrived += 1
@@ -205,7 +205,7 @@ class MockProvider:
         status, headers, body = wire.error(error)
         await connection.reply_json(status, body, headers + self._headers(wire, request, error.ident))
 
-    async def _answer(self, asked: Asked, fate: Fate, connection: Connection) -> Reply | None:
+    async def _answer(self, asked: Asked, fate: Fate, connection: Connection) -> MockReply | None:
         wire, request, echo = asked.wire, asked.request, asked.echo
 
         def headers() -> Headers:

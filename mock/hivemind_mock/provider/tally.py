@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
-from hivemind_mock.provider.formats.base import Body, Format, Reply, Request
+from hivemind_mock.provider.formats.base import Body, Format, MockReply, Request
 
 KEPT = 10_000
 """Requests remembered; older ones are forgotten first."""
@@ -37,7 +37,7 @@ class Entry:
     request: Request
     headers: dict[str, str]
     """Those that name the client, its session and the attempt."""
-    reply: Reply | None
+    reply: MockReply | None
     """None: it was refused, or left before its end."""
 
     def view(self) -> dict[str, Any]:
@@ -77,7 +77,13 @@ class Tally:
         self._number = 0
 
     def note(
-        self, at_s: float, path: str, wire: Format, request: Request, headers: dict[bytes, bytes], reply: Reply | None
+        self,
+        at_s: float,
+        path: str,
+        wire: Format,
+        request: Request,
+        headers: dict[bytes, bytes],
+        reply: MockReply | None,
     ) -> None:
         """Remember a request that has ended."""
         self._number += 1

@@ -69,8 +69,8 @@ def retry(view: View) -> list[Command]:
 def hold(view: View) -> list[Command]:
     """Hold the requests of the selected agents, or release them where all are held. Raises: Rejected."""
     agents = agents_of(view)
-    held = all(agent.paused for agent in agents)
-    return [cmd.PauseAgent(agent.name, not held) for agent in agents if agent.paused is held]
+    held = all(agent.held for agent in agents)
+    return [cmd.PauseAgent(agent.name, not held) for agent in agents if agent.held is held]
 
 
 def boost(view: View) -> list[Command]:
@@ -176,7 +176,7 @@ def release(view: View) -> list[Command]:
     state = _lane(view)
     used_up = any(window.source == "headers" and window.remaining < 1 for window in state.windows)
     held = any(hold.gate in ("requests", "tokens") for hold in state.upcoming)
-    if state.parked_for_s <= 0 and not used_up and not held:
+    if state.rate_limited_for_s <= 0 and not used_up and not held:
         raise Rejected("nothing is rate-limited: no Retry-After, and no rate window is used up")
     return [cmd.ReleaseLane(state.lane)]
 

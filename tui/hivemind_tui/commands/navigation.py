@@ -13,7 +13,7 @@ from hivemind.world.order import parents
 from hivemind.world.snapshot import AgentView, RequestDetail, RequestView, TaskView
 from hivemind_tui.commands.room import Room
 from hivemind_tui.render.dials import NAMES
-from hivemind_tui.state.lists import AGENT_KEYS, ASCENDING, REQUEST_KEYS, TASK_KEYS, Order, is_lost
+from hivemind_tui.state.lists import AGENT_KEYS, ASCENDING, REQUEST_KEYS, TASK_KEYS, SortOrder, is_lost
 from hivemind_tui.state.log_rows import SEVERITIES, next_found, number_of
 from hivemind_tui.state.view import OF_AGENTS, OF_REQUESTS, View
 
@@ -240,7 +240,7 @@ def find(view: View, step: int, *, first: bool = False) -> View | None:
     return None if back is None else replace(view, log_back=back)
 
 
-def _ordered(view: View, order: Order) -> View:
+def _ordered(view: View, order: SortOrder) -> View:
     if view.page == "tasks":
         return replace(view, tasks_order=order)
     if view.page in OF_REQUESTS:

@@ -125,7 +125,7 @@ def inverse(command: cmd.Command, before: Snapshot) -> list[cmd.Command]:
         case cmd.SetPriority(agent):
             return [cmd.SetPriority(agent, each.priority) for each in _agents(before, agent)]
         case cmd.PauseAgent(agent):
-            return [cmd.PauseAgent(agent, each.paused) for each in _agents(before, agent)]
+            return [cmd.PauseAgent(agent, each.held) for each in _agents(before, agent)]
         case cmd.BoostAgent(agent):
             return [cmd.BoostAgent(agent, each.boosted_for_s) for each in _agents(before, agent)]
         case cmd.SetBudget(None):

@@ -392,7 +392,7 @@ def _task_open(view: View) -> bool:
 
 
 def _paused_by_provider(view: View) -> bool:
-    return view.lane is not None and view.lane.state.parked_for_s > 0
+    return view.lane is not None and view.lane.state.rate_limited_for_s > 0
 
 
 def _looped(view: View) -> bool:
@@ -439,7 +439,7 @@ _LABELS: Mapping[str, Callable[[View], str]] = {
     "filter": lambda view: "search" if view.page == "log" else "filter",
     "open": lambda view: {"tuning": "type", "whatif": "simulate"}.get(view.page, "open"),
     "boost": lambda view: _turned(view, "boost", "unboost", lambda agent: agent.boosted_for_s > 0),
-    "hold": lambda view: _of_agent(view, _turned(view, "hold", "release", lambda agent: agent.paused)),
+    "hold": lambda view: _of_agent(view, _turned(view, "hold", "release", lambda agent: agent.held)),
     "stop": lambda view: _of_agent(view, _turned(view, "stop", "allow", lambda agent: agent.stopped)),
     "everywhere": lambda view: "this machine" if view.everywhere else "all machines",
     "tree": lambda view: "flat list" if view.branches else "tree",

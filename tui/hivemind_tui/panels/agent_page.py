@@ -67,7 +67,7 @@ def state_fact(agent: AgentView, pen: Pen) -> Fact:
     chunks: list[Chunk] = [(0, [state(agent, pen)]), (1, named("priority", *PRIORITIES[agent.priority]))]
     if agent.boosted_for_s > 0:
         chunks.append((1, [(f"{pen.glyphs.boost} boosted for {short_duration(agent.boosted_for_s)}", "accent")]))
-    chunks.append((2, [*counted(f"{agent.flying}", "in flight, "), *counted(f"{agent.queued}", "queued")]))
+    chunks.append((2, [*counted(f"{agent.in_flight}", "in flight, "), *counted(f"{agent.queued}", "queued")]))
     chunks += [(2, named("process", *ran))] if ran is not None else []
     chunks += [(2, named("task", agent.task))] if agent.task is not None else []
     return Fact(0, "state", [*chunks, (3, named("seen", f"{short_duration(agent.last_seen_s)} ago"))])
@@ -132,7 +132,7 @@ def requests_fact(agent: AgentView) -> Fact:
         (0, counted(short_count(agent.requests), "sent")),
         (2, counted(short_count(agent.finished), "answered")),
         (0, counted(short_count(agent.failed), "failed", "bad" if agent.failed else "text")),
-        (1, counted(short_count(agent.rescued), "retried OK", "recover" if agent.rescued else "text")),
+        (1, counted(short_count(agent.retried_ok), "retried OK", "recover" if agent.retried_ok else "text")),
         (3, [(short_plural(agent.retries, "failed attempt"), "text")]),
     ]
     return Fact(4, "requests", chunks)
@@ -144,7 +144,7 @@ def _time(agent: AgentView) -> Fact:
         (0, counted(each, "a request")),
         *([(0, counted(short_duration(agent.waiting_s), "current wait", "wait"))] if agent.waiting_s else []),
         (1, counted(short_duration(agent.waited_s), "waited in total")),
-        (2, named("last first token", short_duration(agent.ttft_s))),
+        (2, named("last TTFT", short_duration(agent.ttft_s))),
     ]
     return Fact(5, "time", chunks)
 
@@ -291,7 +291,7 @@ def _state(agent: AgentView, pen: Pen) -> Row:
     spans: list[Span] = [state(agent, pen), ("  priority ", "dim"), (word, colour)]
     if agent.boosted_for_s > 0:
         spans.append((f"  {pen.glyphs.boost} boosted, {about(agent.boosted_for_s)} left", "accent"))
-    if agent.paused and agent.state != "paused":
+    if agent.held and agent.state != "held":
         spans.append((f"  {pen.glyphs.pause} held", "wait"))
     if agent.stopped and agent.state != "stopped":
         spans.append((f"  {pen.glyphs.stop} stopped", "bad"))
@@ -372,10 +372,15 @@ def _requests(agent: AgentView, cells: int) -> list[Row]:
         ("requests", short_count(agent.requests), "strong", ""),
         ("answered", short_count(agent.finished), "ok", ""),
         ("failed", short_count(agent.failed), "bad" if agent.failed else "dim", ""),
-        ("retried OK", short_count(agent.rescued), "recover" if agent.rescued else "dim", " after failed attempts"),
+        (
+            "retried OK",
+            short_count(agent.retried_ok),
+            "recover" if agent.retried_ok else "dim",
+            " after failed attempts",
+        ),
         ("waits", *_longest(agent)),
         ("waited", short_duration(agent.waited_s), "text", " in total"),
-        ("first token", short_duration(agent.ttft_s), "text", " of the last answer"),
+        ("TTFT", short_duration(agent.ttft_s), "text", " of the last answer"),
     )
     rows = [labelled(label, (f"{value:>6}", role), (more, "dim")) for label, value, role, more in facts]
     errors = wrapped(agent.last_error or "none", cells - _LABEL - 1)[:2]
@@ -434,7 +439,7 @@ def effects(view: View) -> list[tuple[str, str]]:
         ("raise", _to(targets, -1)),
         ("lower", _to(targets, 1)),
         ("boost", "ends the boost" if boosted else f"boosts {it}"),
-        ("hold", f"releases {it}" if all(agent.paused for agent in targets) else f"holds {it}"),
+        ("hold", f"releases {it}" if all(agent.held for agent in targets) else f"holds {it}"),
         ("budget", "changes the budget" if limited else "gives a budget"),
         ("stop", f"allows {it} again" if all(agent.stopped for agent in targets) else f"stops {it}"),
     ]

@@ -28,13 +28,13 @@ _STEPS = 12
 _STEPS_WIDE = ACTIVITY_STEPS
 _ROOMS = (100, 120, 190)
 """Cells from which activity comes before counts, names and reasons are wider, and twice the activity is shown."""
-_RANKS = {("activity", 1): 4, ("activity", 2): 4, ("fly", 1): 3, ("fly", 2): 3, ("out", 1): 6}
+_RANKS = {("activity", 1): 4, ("activity", 2): 4, ("in_flight", 1): 3, ("in_flight", 2): 3, ("out", 1): 6}
 """Ranks of columns where there is room for the first or the second of these."""
 _NAME, _REASON = 18, 26
 """Least widths of names and reasons in a table of that many cells."""
 _NO_AGENT = "No agent yet. Each appears here with its first request."
 _QUIET = ("idle", "ended", "stopped", "spent")
-_WAITING = ("queued", "retry", "paused", "spent", "pending")
+_WAITING = ("queued", "retry", "held", "spent", "pending")
 
 
 def state(agent: AgentView, pen: Pen) -> Span:
@@ -125,12 +125,12 @@ AGENTS: Table[AgentView] = Table(
         Column("prio", "PRIO", 5, 2, _priority, "<"),
         Column("state", "STATE", 9, 0, state, "<"),
         Column("waits", "WAITS", 6, 2, lambda a, _: waits(a, 0.0)),
-        Column("fly", "IN FLIGHT", 8, 9, lambda a, _: number(a.flying)),
+        Column("in_flight", "IN FLIGHT", 8, 9, lambda a, _: number(a.in_flight)),
         Column("queue", "QUEUE", 5, 10, lambda a, _: number(a.queued, "wait")),
         Column("asked", "REQS", 5, 10, lambda a, _: number(a.requests)),
         Column("ok", "OK", 5, 11, lambda a, _: number(a.finished, "ok")),
         Column("fail", "FAIL", 4, 1, lambda a, _: number(a.failed, "bad")),
-        Column("saved", "RETRIED OK", 9, 6, lambda a, _: number(a.rescued, "recover")),
+        Column("retried_ok", "RETRIED OK", 9, 6, lambda a, _: number(a.retried_ok, "recover")),
         Column("in", "IN", 5, 6, lambda a, _: number(a.usage.total_input)),
         Column("out", "OUT", 5, 4, lambda a, _: number(a.usage.output_tokens)),
         Column("cost", "COST", 7, 3, _dollars),
@@ -252,10 +252,10 @@ def _reasons(queue: Sequence[TicketView], room: int) -> Callable[[AgentView, Pen
 
 def _note(view: View) -> str:
     agents = view.snapshot.agents
-    flying = sum(agent.flying for agent in agents)
+    in_flight = sum(agent.in_flight for agent in agents)
     waiting = sum(agent.queued for agent in agents)
     stopped = sum(1 for agent in agents if agent.stopped)
     marked = f"{len(view.marked)} marked" if view.marked else ""
     shown = f"/{view.agents_order.filter}  {len(view.agents)} of " if view.agents_order.filter else ""
-    counts = [f"{shown}{short_plural(len(agents), 'agent')}", f"{flying} in flight", f"{waiting} queued"]
+    counts = [f"{shown}{short_plural(len(agents), 'agent')}", f"{in_flight} in flight", f"{waiting} queued"]
     return join(marked, ", ".join([*counts, f"{stopped} stopped"] if stopped else counts))

@@ -47,7 +47,7 @@ _PAGES = (
 )
 
 
-_AGENTS = {state: LEGEND[state] for state in ("streaming", "waiting", "queued", "retry", "paused", "pending", "idle")}
+_AGENTS = {state: LEGEND[state] for state in ("streaming", "waiting", "queued", "retry", "held", "pending", "idle")}
 _AGENTS |= {state: LEGEND[state] for state in ("spent", "stopped", "died", "ended")}
 _ENDS = {state: LEGEND[state] for state in ("answered", "failed", "refused", "left")}
 _KEYS = {"Act on agents": ("agents",), "Steer all": ("lane", "traffic"), "Lists": ("lists",), "The screen": ("screen",)}

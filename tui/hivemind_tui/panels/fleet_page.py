@@ -90,7 +90,7 @@ def _slots(line: _Line, _pen: Pen) -> Span:
     if line.lane is None:
         return NOTHING, "rule"
     of = "∞" if line.lane.slots is None else f"{line.lane.slots:g}"
-    return f"{line.lane.flying}/{of}", "strong" if line.sums else "text"
+    return f"{line.lane.in_flight}/{of}", "strong" if line.sums else "text"
 
 
 def _part(part: float | None, pen: Pen, role: str) -> Span:
@@ -117,7 +117,7 @@ FLEET: Table[_Line] = Table(
         Column("state", "STATE", 10, 0, _state, "<"),
         Column("agents", "AGENTS", 6, 4, lambda e, _: number(e.member.agents)),
         Column("active", "ACTIVE", 6, 6, lambda e, _: number(e.member.active)),
-        Column("fly", "IN FLIGHT", 8, 1, lambda e, _: number(e.member.flying, "ok")),
+        Column("in_flight", "IN FLIGHT", 8, 1, lambda e, _: number(e.member.in_flight, "ok")),
         Column("queue", "QUEUE", 5, 1, lambda e, _: number(e.member.waiting, "wait")),
         Column("slots", "SLOTS", 7, 2, _slots),
         Column("demand", "DEMAND", 10, 3, lambda e, pen: _part(e.demand, pen, "wait"), "<"),
@@ -220,13 +220,13 @@ def _sums(fleet: Fleet, key: FleetLane | None) -> _Line:
         started=0.0,
         agents=sum(member.agents for member in members),
         active=sum(member.active for member in members),
-        flying=sum(member.flying for member in members),
+        in_flight=sum(member.in_flight for member in members),
         waiting=sum(member.waiting for member in members),
         label=f"all {len(members)}",
     )
     lane = None
     if key is not None:
-        lane = MemberLane(key.lane, "", "", "", None, key.flying, key.waiting, 0.0, key.level, key.level)
+        lane = MemberLane(key.lane, "", "", "", None, key.in_flight, key.waiting, 0.0, key.level, key.level)
     return _Line(whole, "", lane, sums=True)
 
 
@@ -282,7 +282,7 @@ def _key_rows(key: FleetLane) -> int:
 
 
 def _slots_note(key: FleetLane) -> str:
-    return f"{key.flying} in flight" if key.level is None else f"{key.flying}/{key.level:g} slots"
+    return f"{key.in_flight} in flight" if key.level is None else f"{key.in_flight}/{key.level:g} slots"
 
 
 def _key_note(view: View) -> str:
@@ -292,7 +292,7 @@ def _key_note(view: View) -> str:
 
 def _blocks(key: FleetLane, me: str) -> list[_Block]:
     """Return what is shared, slots first, then the windows of which the least is left."""
-    slots = _Block("slots", key.level, [(each.label, float(each.flying), each.member == me) for each in key.taken])
+    slots = _Block("slots", key.level, [(each.label, float(each.in_flight), each.member == me) for each in key.taken])
     several = len({window.family for window in key.windows}) > 1
     windows = []
     for n, window in enumerate(key.windows):
@@ -380,7 +380,7 @@ def render_card(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
         age = NOTHING if lane.lease_age_s is None else short_duration(lane.lease_age_s)
         lines += [[], [pen.sign(lease_sign(lane.state)), (f" {lane.shown}", "strong")]]
         of = "" if lane.slots is None else f" of {lane.slots:g}"
-        lines.append(labelled("in flight", (f"{lane.flying}{of}, {lane.waiting} waiting", "text"), width=_LABEL))
+        lines.append(labelled("in flight", (f"{lane.in_flight}{of}, {lane.waiting} waiting", "text"), width=_LABEL))
         lines.append(labelled("lease", (f"{age} old", "text"), width=_LABEL))
     lines += [[], key_hint("open", "its agents", 6)]
     return pen.frame(f"Proxy {member.label}", "", lines, width, height)

@@ -100,8 +100,10 @@ def _health(view: View, width: int, pen: Pen) -> list[Chunk]:
         chunks += _lane(lane.state, pen) if len(states) == 1 else _lanes(states, len(lanes_held_up(snapshot)), pen)
     chunks.append((2, named("queue", str(snapshot.queued), "wait" if snapshot.queued else "strong")))
     one = lane is not None and len(snapshot.lanes) == 1
-    if one and lane is not None and lane.state.parked_for_s > 0 and "rate_limited" not in codes:
-        chunks.append((3, [(f"{pen.glyphs.clock} rate-limited {short_duration(lane.state.parked_for_s)}", "wait")]))
+    if one and lane is not None and lane.state.rate_limited_for_s > 0 and "rate_limited" not in codes:
+        chunks.append(
+            (3, [(f"{pen.glyphs.clock} rate-limited {short_duration(lane.state.rate_limited_for_s)}", "wait")])
+        )
     chunks.append((7, named("up", uptime(snapshot.uptime_s))))
     return chunks
 
@@ -212,7 +214,11 @@ def _fleet(view: View, pen: Pen) -> list[Chunk]:
     glyph, role = pen.sign(lease_sign(state))
     if fleet.away and state in GOOD:  # leases are good for a few seconds more, or there is no lane yet
         return [(0, [linked(f"{pen.glyphs.warn} fleet's store away", "wait", action)])]
-    words = {"safe": "store away, SAFE SHARE", "alone": "ALONE, cut off from the fleet", "joining": "joining the fleet"}
+    words = {
+        "safe": "store away, SAFE SHARE",
+        "alone": "ALONE, without the fleet",
+        "joining": "joining the fleet",
+    }
     text = words.get(state, f"fleet of {count}" + (" learning" if state == "learning" else ""))
     troubled = fleet.troubled
     spans = [linked(f"{glyph} {text}", "dim" if state == "idle" else role, action)]
@@ -271,7 +277,7 @@ def _totals(snapshot: Snapshot) -> list[Chunk]:
     """Return the totals since start; failures and what retries avoided, if anything, are always shown."""
     totals = snapshot.totals
     died = sum(agent.state == "died" for agent in snapshot.agents)
-    recovered = "agent recovered" if totals.agents_saved == 1 else "agents recovered"
+    recovered = "agent recovered" if totals.agents_recovered == 1 else "agents recovered"
     spent = short_dollars(totals.dollars) + ("+" if totals.unpriced else "")
     chunks: list[Chunk] = [
         (6, counted(short_count(totals.requests), "request" if totals.requests == 1 else "requests", "strong")),
@@ -279,10 +285,10 @@ def _totals(snapshot: Snapshot) -> list[Chunk]:
         (0, counted(short_count(totals.failed), "failed", "bad" if totals.failed else "dim")),
         (0, counted(f"{died}", "agent died" if died == 1 else "agents died", "bad") if died else []),
         (0, counted(short_count(totals.refused), "refused", "wait") if totals.refused else []),
-        (0, counted(short_count(totals.rescued), "retried OK", "recover") if totals.rescued else []),
+        (0, counted(short_count(totals.retried_ok), "retried OK", "recover") if totals.retried_ok else []),
         (
             1 if totals.refused else 0,
-            counted(short_count(totals.agents_saved), recovered, "recover") if totals.agents_saved else [],
+            counted(short_count(totals.agents_recovered), recovered, "recover") if totals.agents_recovered else [],
         ),
         (3, counted(short_count(totals.tokens_saved), "tokens saved", "recover") if totals.tokens_saved else []),
         (7, named("in", short_count(totals.usage.total_input), "strong")),

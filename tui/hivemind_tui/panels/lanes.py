@@ -47,7 +47,7 @@ class _Lane:
     """A lane, and what the snapshot says of its tickets."""
 
     view: LaneView
-    flying: int
+    in_flight: int
     waiting: int
     longest_s: float
     runs_out: tuple[float | None, ...]
@@ -102,7 +102,7 @@ def _tall(table: Table[_Lane], lanes: Rows[_Lane], each: int, cells: int, pen: P
         facts = (
             f"{state.upstream}, level {level(state.level)} of {whole(state.floor)}-{whole(state.ceiling)}",
             f"{state.circuit_errors} of the last {short_plural(state.circuit_results, 'result')} failed",
-            f"first tokens are to take no more than {short_duration(state.latency_target_s)}",
+            f"TTFT is to be no more than {short_duration(state.latency_target_s)}",
         )
         windows = _ends(lane, cells - left - curve.gap - curve.width - 2, pen)
         for index in range(each - 1):
@@ -125,10 +125,10 @@ def _plot(lane: _Lane, width: int, height: int, pen: Pen) -> list[Runs]:
         levels = [(point.at - now, point.level) for point in curve if not math.isinf(point.level)]
         active = [(point.at - now, float(point.active)) for point in curve]
         top = max((y for _, y in (*levels, *active)), default=1.0)
-        flying = columns(active, span_s, canvas.columns)
-        canvas.curve(flying, top, "info", ".")
+        in_flight = columns(active, span_s, canvas.columns)
+        canvas.curve(in_flight, top, "info", ".")
         canvas.curve(columns(levels, span_s, canvas.columns), top, "ok")
-        canvas.area(flying, top, SHADE if pen.glyphs.braille else ":", "info")
+        canvas.area(in_flight, top, SHADE if pen.glyphs.braille else ":", "info")
     return canvas.rows()
 
 
@@ -160,7 +160,7 @@ def _rank(window: WindowState, end: float | None) -> tuple[float, float]:
 
 
 def _lanes(snapshot: Snapshot) -> list[_Lane]:
-    flying = Counter(ticket.lane for ticket in snapshot.slots)
+    in_flight = Counter(ticket.lane for ticket in snapshot.slots)
     failing = {each.about for each in snapshot.verdict.findings if (each.code, each.severity) == ("errors", "degraded")}
     longest: dict[str, float] = {}
     for ticket in snapshot.queue:
@@ -168,7 +168,7 @@ def _lanes(snapshot: Snapshot) -> list[_Lane]:
     return [
         _Lane(
             view=lane,
-            flying=flying[lane.state.lane],
+            in_flight=in_flight[lane.state.lane],
             waiting=lane.state.waiting + lane.state.retrying,
             longest_s=longest.get(lane.state.lane, 0.0),
             runs_out=snapshot.forecast.windows.get(lane.state.lane, ()),
@@ -200,8 +200,8 @@ def _state(lane: _Lane, pen: Pen) -> Span:
         return f"{word} {short_duration(left)}" if state.circuit == "open" and left is not None else word, role
     if state.paused:
         return f"{pen.glyphs.pause} paused", "wait"
-    if state.parked_for_s > 0:
-        return f"{pen.glyphs.clock} limited {short_duration(state.parked_for_s)}", "wait"
+    if state.rate_limited_for_s > 0:
+        return f"{pen.glyphs.clock} limited {short_duration(state.rate_limited_for_s)}", "wait"
     if state.upcoming and all(hold.gate in WINDOW_GATES for hold in state.upcoming):
         opens = min((hold.opens_in_s for hold in state.upcoming if hold.opens_in_s is not None), default=None)
         return f"{pen.glyphs.clock} used up{'' if opens is None else f' {short_duration(opens)}'}", "wait"
@@ -216,14 +216,14 @@ def _name(lane: _Lane, _pen: Pen) -> Span:
 
 def _in_flight(lane: _Lane) -> str:
     level = lane.view.state.level
-    return f"{lane.flying}" if math.isinf(level) else f"{lane.flying} of {int(level)}"
+    return f"{lane.in_flight}" if math.isinf(level) else f"{lane.in_flight} of {int(level)}"
 
 
 def _filled(lane: _Lane, pen: Pen) -> Span:
     """Return the requests in flight as a bar, and in figures."""
     level = lane.view.state.level
     limit = 0 if math.isinf(level) else int(level)
-    full = min(_GAUGE, math.ceil(_GAUGE * lane.flying / limit)) if limit > 0 else 0
+    full = min(_GAUGE, math.ceil(_GAUGE * lane.in_flight / limit)) if limit > 0 else 0
     bar = f"{pen.glyphs.full * full}{pen.glyphs.empty * (_GAUGE - full)} " if limit else ""
     return bar + fit(_in_flight(lane), 8, ">"), "info"
 
@@ -277,7 +277,7 @@ _TABLE: Table[_Lane] = Table(
     Column("lane", "LANE", _NAMES, 0, _name, "<"),
     (
         Column("state", "STATE", 14, 0, _state, "<"),
-        Column("flying", "IN FLIGHT", 9, 0, lambda lane, _: (_in_flight(lane), "info")),
+        Column("in_flight", "IN FLIGHT", 9, 0, lambda lane, _: (_in_flight(lane), "info")),
         Column("curve", "LEVEL", _CURVE, 2, lambda lane, pen: _curve(_CURVE, lane, pen), "<"),
         Column("waiting", "WAIT", 4, 0, _waiting),
         Column("longest", "LONGEST", 7, 3, _longest),
@@ -288,10 +288,10 @@ _TABLE: Table[_Lane] = Table(
     names=(_NAMES, _NAMES),
 )
 _LONG = 3 * _CURVE
-_FILLED: Column[_Lane] = Column("flying", "IN FLIGHT", _GAUGE + 9, 0, _filled)
+_FILLED: Column[_Lane] = Column("in_flight", "IN FLIGHT", _GAUGE + 9, 0, _filled)
 _LONGER: Column[_Lane] = Column("curve", "LEVEL", _LONG, 2, lambda lane, pen: _curve(_LONG, lane, pen), "<")
 _ROOMY_TABLE = replace(
     _TABLE,
-    columns=tuple({"curve": _LONGER, "flying": _FILLED}.get(column.id, column) for column in _TABLE.columns),
+    columns=tuple({"curve": _LONGER, "in_flight": _FILLED}.get(column.id, column) for column in _TABLE.columns),
     gap=2,
 )

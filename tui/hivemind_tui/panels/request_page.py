@@ -283,7 +283,7 @@ def _span(phase: Phase, request: RequestView, axis: Axis, cells: int, pen: Pen) 
 def _mark(attempt: AttemptView | None, request: RequestView, pen: Pen) -> Span:
     if attempt is None or (attempt.outcome == "left" and request.state == "stopped"):
         return pen.mark(request.state)
-    if attempt.outcome == "flying":
+    if attempt.outcome == "in_flight":
         return pen.mark("waiting" if attempt.first_content_at is None else "streaming")
     return pen.mark(attempt.outcome if attempt.outcome in FINE else "failed")
 
@@ -298,7 +298,7 @@ def _outcome(attempt: AttemptView | None, request: RequestView, cells: int, pen:
             more = attempt.outcome.replace("_", " ")
         return [(what, "bad"), (f" {shortened(more, cells - cell_len(what) - 1, pen)}", "text")]
     left = "the agent was stopped" if request.state == "stopped" else "the client left"
-    words = {"flying": "in flight", "left": left}.get(attempt.outcome, attempt.outcome)
+    words = {"in_flight": "in flight", "left": left}.get(attempt.outcome, attempt.outcome)
     status = f"{attempt.status} " if attempt.status is not None else ""
     return [(status + words, "ok" if attempt.outcome == "answered" else "text")]
 

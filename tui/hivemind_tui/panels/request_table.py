@@ -17,7 +17,7 @@ from hivemind_tui.render.phases import phases_of
 from hivemind_tui.render.table import GAP, Column, Placed, Rows, Table, heads, hidden_order, scrolling
 from hivemind_tui.render.table import render as render_table
 from hivemind_tui.render.wait_reason import WAITING, far_back, short
-from hivemind_tui.state.lists import REQUEST_KEYS, cached_share, first_token_s, input_tokens, output_tokens, tries
+from hivemind_tui.state.lists import REQUEST_KEYS, cached_share, input_tokens, output_tokens, tries, ttft_s
 from hivemind_tui.state.view import View, join
 
 _WIDE = 190
@@ -95,7 +95,7 @@ def _table(at: float, wall_s: float) -> Table[RequestView]:
             Column("tries", "TRIES", 5, 3, _tries),
             Column("prio", "PRIO", 4, 12, lambda r, _: PRIORITIES[r.priority], "<"),
             Column("waited", "WAITED", 6, 5, waited),
-            Column("ttft", "TTFT", 5, 5, lambda r, _: _known(short_duration(first_token_s(r)))),
+            Column("ttft", "TTFT", 5, 5, lambda r, _: _known(short_duration(ttft_s(r)))),
             Column("took", "TOOK", 6, 1, duration),
             Column("in", "IN", 5, 6, lambda r, _: _known(short_count(input_tokens(r) or None))),
             Column("cached", "CACHED", 6, 11, _cached),

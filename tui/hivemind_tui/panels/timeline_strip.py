@@ -19,7 +19,7 @@ from hivemind_tui.state.view import View
 from hivemind_tui.widgets.line_table import Panel
 
 if TYPE_CHECKING:
-    from hivemind.journal.index.activity import Column
+    from hivemind.journal.index.activity import ActivityColumn
 
 _GUTTERS = {4: 24, 2: 18, 1: 17}
 """Cells at the left, by rows: how it plays and what time it is."""
@@ -77,7 +77,7 @@ def state_of(playback: Playback, pen: Pen) -> tuple[str, str, str]:
     return glyphs.pause, "stopped", "strong"
 
 
-def _amount(column: Column, what: str) -> int:
+def _amount(column: ActivityColumn, what: str) -> int:
     if what == "both":
         return column.active + column.waiting
     return column.waiting if what == "waiting" else column.active

@@ -14,7 +14,7 @@ from hivemind_tui.panels.agent_page import bars
 from hivemind_tui.panels.vitals import Vital, vitals_of
 from hivemind_tui.render.format import fit, percent
 from hivemind_tui.render.pen import Pen, Row, Span, cells_of
-from hivemind_tui.state.lists import first_token_s
+from hivemind_tui.state.lists import ttft_s
 from hivemind_tui.state.view import View
 
 _LEAST = 3
@@ -81,7 +81,7 @@ def render_own_times(view: View, width: int, height: int, pen: Pen) -> list[Stri
     waits, ttfts = [0] * (len(BOUNDS_S) + 1), [0] * (len(BOUNDS_S) + 1)
     for request in own:
         waits[bisect_left(BOUNDS_S, request.waited_s)] += 1
-        if (first_s := first_token_s(request)) is not None:
+        if (first_s := ttft_s(request)) is not None:
             ttfts[bisect_left(BOUNDS_S, first_s)] += 1
     return _times("How long its requests take", "remembered", waits, ttfts, width, height, pen)
 

@@ -112,7 +112,7 @@ _MARKS: Mapping[str, PlotMark] = {
     FailureKind.CONNECT.value: _UNANSWERED,
     FailureKind.DISCONNECTED.value: _UNANSWERED,
     FailureKind.TIMEOUT.value: _UNANSWERED,
-    FailureKind.TRUNCATED.value: PlotMark("◁", "t", "cut short", "bad"),
+    FailureKind.TRUNCATED.value: PlotMark("◁", "t", "truncated", "bad"),
     "latency": PlotMark("◷", "s", "slow", "wait"),
     "circuit": PlotMark("■", "#", "circuit", "bad"),
 }

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hivemind import earlier
 from hivemind.console import printable
 from hivemind.errors import UsageError
 from hivemind.store.atomic import written_whole
@@ -76,6 +77,9 @@ def read(environ: Mapping[str, str]) -> Preferences:
             raise UsageError(f"{origin}: {printable(name)}: must be text")
     if theme and theme not in THEME_NAMES:
         raise UsageError(f"{origin}: theme: must be one of {', '.join(THEME_NAMES)}, not {printable(theme[:40])!r}")
+    columns = [earlier.SCREEN_NAMES.get(column, column) for column in columns]
+    name = sort.removeprefix("-")
+    sort = sort[: len(sort) - len(name)] + earlier.SCREEN_NAMES.get(name, name)
     return Preferences(origin, _for_themes(path, environ), theme, tuple(columns), sort, keys)
 
 
@@ -111,7 +115,7 @@ def apply(preferences: Preferences, screens: Screens) -> None:
     """
     from hivemind_tui.keys import keymap
     from hivemind_tui.panels import agent_table
-    from hivemind_tui.state.lists import AGENT_KEYS, ASCENDING, Order
+    from hivemind_tui.state.lists import AGENT_KEYS, ASCENDING, SortOrder
 
     origin = preferences.origin
     _check_names(origin, "keys: ", preferences.keys, keymap.BY_ID)
@@ -126,7 +130,7 @@ def apply(preferences: Preferences, screens: Screens) -> None:
     agent_table.choose(preferences.columns)
     column = preferences.sort.removeprefix("-")
     upwards = (column in ASCENDING) is not preferences.sort.startswith("-")
-    screens.order = Order(sort=column, reverse=bool(column) and not upwards)
+    screens.order = SortOrder(sort=column, reverse=bool(column) and not upwards)
 
 
 def _path(environ: Mapping[str, str]) -> Path:

@@ -22,7 +22,7 @@ from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.program.supervisor import MakeScreen
 from hivemind_tui.render.notices import NoticesWanted
 from hivemind_tui.sources.base import Source
-from hivemind_tui.state.lists import Order
+from hivemind_tui.state.lists import SortOrder
 
 
 class Screens:
@@ -42,7 +42,7 @@ class Screens:
         """The last one made."""
         self.rebound = False
         """Keys have been changed since the classes of screens were made."""
-        self.order = Order()
+        self.order = SortOrder()
         """Of the agents at first."""
         self._drain_s = drain_s
         self._token = token

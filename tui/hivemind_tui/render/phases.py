@@ -16,7 +16,7 @@ from hivemind_tui.render.pen import Pen, Span
 
 _NOTHING_S = 0.005
 """A wait so short is none."""
-FINE = ("flying", "answered", "left")
+FINE = ("in_flight", "answered", "left")
 """Outcomes of an attempt that isn't a failure."""
 
 

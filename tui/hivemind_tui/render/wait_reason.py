@@ -112,7 +112,7 @@ class _Case:
         """Return the reason without the ETA."""
         ticket, lane, agent = self.ticket, self.lane, self.agent
         match ticket.gate:
-            case "parked":
+            case "rate_limited":
                 who = lane.upstream if lane is not None else "the provider"
                 return "waits: " + _listed(f"rate-limited by {who}", self.opens("{} to go"), self.ahead())
             case "circuit":

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from hivemind.fleet.store import Store
+from hivemind.fleet.store import FleetStore
 from hivemind.fleet.watcher import Watcher
 from hivemind.journal.read.older import OlderLines
 from hivemind.scheduler.commands import Command, Conflict
@@ -92,7 +92,7 @@ async def attached_to_fleet(
 
     Raises: UsageError: the URL can't be a store's, or redis-py isn't installed.
     """
-    store = Store(url, ca_file, name="hivemind-room")
+    store = FleetStore(url, ca_file, name="hivemind-room")
     watcher = Watcher(store)
     source = FleetSource(watcher, store.shown, signature(environ))
     reading = asyncio.create_task(watcher.run(), name="watch the fleet")
@@ -117,7 +117,7 @@ def _opened(ticket: TicketView, at: float) -> RequestView:
     arrived_at, since = at - ticket.age_s, at - ticket.since_s
     attempts: tuple[AttemptView, ...] = ()
     if ticket.state in ("waiting", "streaming"):
-        attempts = (AttemptView(ticket.attempt, arrived_at, since, None, None, "flying", None, "", None),)
+        attempts = (AttemptView(ticket.attempt, arrived_at, since, None, None, "in_flight", None, "", None),)
     return RequestView(
         ticket=ticket.ticket,
         agent=ticket.agent,

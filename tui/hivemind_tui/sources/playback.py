@@ -15,17 +15,17 @@ from hivemind_tui.render.format import clean, clock
 from hivemind_tui.render.glyphs import Sign
 
 if TYPE_CHECKING:
-    from hivemind.journal.index.activity import Column, Mark
+    from hivemind.journal.index.activity import ActivityColumn, Mark
 
 KINDS: dict[str, Sign] = {
     "gap": Sign("lost", "gaps", "bad", "lines of the recording are missing"),
     "alarm": Sign("boost", "alarms", "bad", "an invariant was broken, or the event loop held"),
     "alert": Sign("ring", "alerts", "bad", "an alert was raised, by the settings [alerts]"),
-    "death": Sign("cross", "failed", "bad", "a failed request: its agent got an error"),
+    "failed": Sign("cross", "failed", "bad", "a failed request: its agent got an error"),
     "circuit": Sign("half", "circuit", "recover", "it opened, probed, or closed again"),
     "budget": Sign("warn", "budgets", "bad", "one runs low or is used up"),
     "command": Sign("marked", "commands", "accent", "an operator's command"),
-    "parked": Sign("clock", "rate limits", "wait", "the provider asked to wait (Retry-After)"),
+    "rate_limited": Sign("clock", "rate limits", "wait", "the provider asked to wait (Retry-After)"),
     "ended": Sign("stop", "endings", "dim", "an agent's process ended"),
     "cut": Sign("descending", "cuts", "wait", "the concurrency level was cut"),
 }
@@ -70,7 +70,7 @@ class Playback:
     """Marks of the kinds shown, by time; of marks that no screen can tell apart only one of each kind."""
     mark_count: int = 0
     """Number of all marks of the kinds shown."""
-    columns: Sequence[Column | None] = ()
+    columns: Sequence[ActivityColumn | None] = ()
     """Activity in pieces of equal length; None: not indexed yet."""
     known_to: float = 1.0
     """The indexed share of the recording; 1: all."""

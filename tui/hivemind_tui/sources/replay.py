@@ -28,7 +28,7 @@ from hivemind_tui.sources.base import Link, RequestList
 from hivemind_tui.sources.playback import KINDS, READ_ONLY, Playback, Transport
 
 if TYPE_CHECKING:
-    from hivemind.journal.index.activity import Column, Mark
+    from hivemind.journal.index.activity import ActivityColumn, Mark
     from hivemind.journal.index.player import Player
 
 _PIECE_S = 0.004
@@ -69,7 +69,7 @@ class ReplaySource:
         self._requests = RequestList()
         self._marks: list[Mark] = []
         self._distinct_marks: Sequence[Mark] = ()
-        self._columns: Sequence[Column | None] = ()
+        self._columns: Sequence[ActivityColumn | None] = ()
         self._looked_s = 0.0
         self._following = False
         self._until: Mark | None = None

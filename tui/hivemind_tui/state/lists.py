@@ -22,7 +22,7 @@ _RANKS = {state: rank for rank, state in enumerate(_BY_IMPORTANCE)}
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class SortOrder:
     """The filter and the sort order of a list."""
 
     filter: str = ""
@@ -104,7 +104,10 @@ def _matches(fields: Mapping[str, str], words: Sequence[tuple[bool, str, str]]) 
 
 
 def arranged(
-    items: Sequence[T], order: Order, fields: Callable[[T], Mapping[str, str]], keys: Mapping[str, Callable[[T], Any]]
+    items: Sequence[T],
+    order: SortOrder,
+    fields: Callable[[T], Mapping[str, str]],
+    keys: Mapping[str, Callable[[T], Any]],
 ) -> tuple[T, ...]:
     """Return the items filtered and sorted. A key of None comes last in either direction."""
     found = matching(items, order.filter, fields)
@@ -124,7 +127,7 @@ def tries(request: RequestView) -> int:
     return request.attempts[-1].number if request.attempts else 0
 
 
-def first_token_s(request: RequestView) -> float | None:
+def ttft_s(request: RequestView) -> float | None:
     """Return the seconds from the last attempt's start to its first content; None before that."""
     last = request.attempts[-1] if request.attempts else None
     return None if last is None or last.first_content_at is None else last.first_content_at - last.granted_at
@@ -155,12 +158,12 @@ AGENT_KEYS: Mapping[str, Callable[[AgentView], Any]] = {
     "name": lambda agent: agent.name,
     "prio": lambda agent: agent.priority,
     "state": lambda agent: agent.state,
-    "fly": lambda agent: agent.flying,
+    "in_flight": lambda agent: agent.in_flight,
     "queue": lambda agent: agent.queued,
     "asked": lambda agent: agent.requests,
     "ok": lambda agent: agent.finished,
     "fail": lambda agent: agent.failed,
-    "saved": lambda agent: agent.rescued,
+    "retried_ok": lambda agent: agent.retried_ok,
     "in": lambda agent: agent.usage.total_input,
     "out": lambda agent: agent.usage.output_tokens,
     "cost": lambda agent: agent.dollars,
@@ -181,7 +184,7 @@ REQUEST_KEYS: Mapping[str, Callable[[RequestView], Any]] = {
     "tries": tries,
     "prio": lambda request: request.priority,
     "waited": lambda request: request.waited_s,
-    "ttft": first_token_s,
+    "ttft": ttft_s,
     "took": _duration_s,
     "in": input_tokens,
     "cached": cached_share,

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from hivemind.scheduler.types import Usage
 from hivemind.world.order import parents, pinned_first
 from hivemind.world.snapshot import AgentView
-from hivemind_tui.state.lists import AGENT_KEYS, Order, agent_fields, arranged, matching
+from hivemind_tui.state.lists import AGENT_KEYS, SortOrder, agent_fields, arranged, matching
 
 DEEPEST = 6
 """Levels that are indented; deeper ones are indented as much."""
-_SUMMED = ("flying", "queued", "requests", "finished", "failed", "rescued", "dollars", "unpriced", "waited_s")
+_SUMMED = ("in_flight", "queued", "requests", "finished", "failed", "retried_ok", "dollars", "unpriced", "waited_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ _ALONE = Branch()
 
 def branched(
     agents: Sequence[AgentView],
-    order: Order,
+    order: SortOrder,
     folded: frozenset[str] = frozenset(),
     pinned: frozenset[str] = frozenset(),
 ) -> tuple[tuple[AgentView, ...], Mapping[str, Branch]]:
@@ -75,7 +75,7 @@ def branched(
     return tuple(shown), placed
 
 
-def _with_ancestors(agents: Sequence[AgentView], order: Order, above: Mapping[str, str]) -> list[AgentView]:
+def _with_ancestors(agents: Sequence[AgentView], order: SortOrder, above: Mapping[str, str]) -> list[AgentView]:
     wanted = set()
     for agent in matching(agents, order.filter, agent_fields):
         name: str | None = agent.name

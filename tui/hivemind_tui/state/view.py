@@ -24,7 +24,7 @@ from hivemind_tui.loop.loop_lag import Diagnostics
 from hivemind_tui.sources.base import Link, Source
 from hivemind_tui.sources.playback import Playback
 from hivemind_tui.state import lists
-from hivemind_tui.state.lists import Order
+from hivemind_tui.state.lists import SortOrder
 from hivemind_tui.state.log_rows import SEVERITIES, LogRow, Same, rows_once
 from hivemind_tui.state.tree import Branch, branched
 from hivemind_tui.whatif.state import WhatIf
@@ -57,9 +57,9 @@ class View:
     """Agents that stay on top of the list."""
     frozen: bool = False
     """Whether the view ignores what happens."""
-    agents_order: Order = field(default_factory=Order)
-    requests_order: Order = field(default_factory=Order)
-    tasks_order: Order = field(default_factory=Order)
+    agents_order: SortOrder = field(default_factory=SortOrder)
+    requests_order: SortOrder = field(default_factory=SortOrder)
+    tasks_order: SortOrder = field(default_factory=SortOrder)
     chosen: str = ""
     """Id of the selected task; empty: the first."""
     tasks_shown: tuple[TaskView, ...] | None = None
@@ -205,13 +205,13 @@ class View:
         return rows[max(0, len(rows) - 1 - self.log_back)] if rows else None
 
     @property
-    def order(self) -> Order:
+    def order(self) -> SortOrder:
         """The filter and sort order of the page's list."""
         if self.page == "tasks":
             return self.tasks_order
         if self.page in OF_REQUESTS:
             return self.requests_order
-        return self.agents_order if self.page in OF_AGENTS else Order(self.log_filter if self.page == "log" else "")
+        return self.agents_order if self.page in OF_AGENTS else SortOrder(self.log_filter if self.page == "log" else "")
 
     @property
     def agent(self) -> AgentView | None:

@@ -11,7 +11,7 @@ from hivemind_mock.provider.formats.base import (
     ErrorKind,
     Format,
     Headers,
-    Reply,
+    MockReply,
     Request,
     Tool,
     count_tokens,
@@ -59,7 +59,7 @@ class Anthropic(Format):
             results=len(results),
         )
 
-    def whole(self, request: Request, reply: Reply) -> Body:
+    def whole(self, request: Request, reply: MockReply) -> Body:
         if request.variant == "count":
             return {"input_tokens": request.input_tokens}
         return {
@@ -69,11 +69,11 @@ class Anthropic(Format):
             "usage": self._usage(request, reply, reply.output_tokens),
         }
 
-    def opening(self, request: Request, reply: Reply) -> bytes:
+    def opening(self, request: Request, reply: MockReply) -> bytes:
         message = {**self._message(request, reply), "usage": self._usage(request, reply, 1)}
         return event("message_start", message=message) + event("ping")
 
-    def piece(self, request: Request, reply: Reply, index: int) -> bytes:
+    def piece(self, request: Request, reply: MockReply, index: int) -> bytes:
         text = reply.pieces[index]
         delta = (
             {"type": "input_json_delta", "partial_json": text} if reply.call else {"type": "text_delta", "text": text}
@@ -83,7 +83,7 @@ class Anthropic(Format):
             return data
         return event("content_block_start", index=0, content_block=self._block(reply, "", {})) + data
 
-    def closing(self, request: Request, reply: Reply) -> bytes:
+    def closing(self, request: Request, reply: MockReply) -> bytes:
         delta = {"stop_reason": self._stop_reason(reply), "stop_sequence": None}
         usage = self._usage(request, reply, reply.output_tokens)
         return (
@@ -113,7 +113,7 @@ class Anthropic(Format):
             ]
         return found
 
-    def _message(self, request: Request, reply: Reply) -> dict[str, object]:
+    def _message(self, request: Request, reply: MockReply) -> dict[str, object]:
         return {
             "id": "msg_01" + reply.ident[:22],
             "type": "message",
@@ -124,12 +124,12 @@ class Anthropic(Format):
             "stop_sequence": None,
         }
 
-    def _block(self, reply: Reply, text: str, arguments: object) -> Body:
+    def _block(self, reply: MockReply, text: str, arguments: object) -> Body:
         if reply.call is None:
             return {"type": "text", "text": text}
         return {"type": "tool_use", "id": "toolu_01" + reply.ident[:22], "name": reply.call.name, "input": arguments}
 
-    def _usage(self, request: Request, reply: Reply, output_tokens: int) -> Body:
+    def _usage(self, request: Request, reply: MockReply, output_tokens: int) -> Body:
         minutes = reply.cache_written - reply.cache_written_1h
         return {
             "input_tokens": request.input_tokens - reply.cache_read - reply.cache_written,
@@ -143,7 +143,7 @@ class Anthropic(Format):
             "service_tier": "standard",
         }
 
-    def _stop_reason(self, reply: Reply) -> str:
+    def _stop_reason(self, reply: MockReply) -> str:
         if reply.call is not None:
             return "tool_use"
         return "max_tokens" if reply.cut else "end_turn"

@@ -78,7 +78,7 @@ class Conversation:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class MockReply:
     """A good answer, in no format yet."""
 
     ident: str
@@ -146,19 +146,19 @@ class Format(ABC):
         return Conversation()
 
     @abstractmethod
-    def whole(self, request: Request, reply: Reply) -> Body:
+    def whole(self, request: Request, reply: MockReply) -> Body:
         """The answer in one piece."""
 
-    def opening(self, request: Request, reply: Reply) -> bytes:
+    def opening(self, request: Request, reply: MockReply) -> bytes:
         """What a stream says before its first content."""
         return b""
 
     @abstractmethod
-    def piece(self, request: Request, reply: Reply, index: int) -> bytes:
+    def piece(self, request: Request, reply: MockReply, index: int) -> bytes:
         """The stream's event with piece number `index`."""
 
     @abstractmethod
-    def closing(self, request: Request, reply: Reply) -> bytes:
+    def closing(self, request: Request, reply: MockReply) -> bytes:
         """What a stream says after its last content."""
 
     @abstractmethod

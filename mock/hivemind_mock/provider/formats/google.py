@@ -15,7 +15,7 @@ from hivemind_mock.provider.formats.base import (
     ErrorKind,
     Format,
     Headers,
-    Reply,
+    MockReply,
     Request,
     Tool,
     count_tokens,
@@ -72,17 +72,17 @@ class Google(Format):
     def _said(self, content: Body) -> Iterator[Body]:
         return objects(content.get("parts")) if content.get("role") != "model" else iter(())
 
-    def whole(self, request: Request, reply: Reply) -> Body:
+    def whole(self, request: Request, reply: MockReply) -> Body:
         if request.variant == _COUNT:
             return {"totalTokens": request.input_tokens}
         return self._chunk(request, reply, reply.text, reply.output_tokens, last=True)
 
-    def piece(self, request: Request, reply: Reply, index: int) -> bytes:
+    def piece(self, request: Request, reply: MockReply, index: int) -> bytes:
         so_far = round(reply.output_tokens * (index + 1) / len(reply.pieces))
         text = reply.pieces[index] if reply.call is None or not index else ""
         return self._part(request, self._chunk(request, reply, text, so_far), first=index == 0)
 
-    def closing(self, request: Request, reply: Reply) -> bytes:
+    def closing(self, request: Request, reply: MockReply) -> bytes:
         last = self._part(request, self._chunk(request, reply, "", reply.output_tokens, last=True), first=False)
         return last if request.variant == _SSE else last + b"\n]"
 
@@ -106,7 +106,7 @@ class Google(Format):
             return b"data: %s\r\n\r\n" % data
         return (b"[" if first else b"\n,\r\n") + data
 
-    def _chunk(self, request: Request, reply: Reply, text: str, output_tokens: int, *, last: bool = False) -> Body:
+    def _chunk(self, request: Request, reply: MockReply, text: str, output_tokens: int, *, last: bool = False) -> Body:
         part: Body = {"text": text}
         if reply.call is not None and text:
             part = {"functionCall": {"name": reply.call.name, "args": reply.call.arguments}}

@@ -12,7 +12,7 @@ from hivemind_mock.provider.formats.base import (
     ErrorKind,
     Format,
     Headers,
-    Reply,
+    MockReply,
     Request,
     count_tokens,
     positive,
@@ -41,13 +41,13 @@ class Ollama(Format):
             variant=_CHAT if chat else _GENERATE,
         )
 
-    def whole(self, request: Request, reply: Reply) -> Body:
+    def whole(self, request: Request, reply: MockReply) -> Body:
         return self._last(request, reply, reply.text)
 
-    def piece(self, request: Request, reply: Reply, index: int) -> bytes:
+    def piece(self, request: Request, reply: MockReply, index: int) -> bytes:
         return self._line({**self._head(request, reply), **self._text(request, reply.pieces[index]), "done": False})
 
-    def closing(self, request: Request, reply: Reply) -> bytes:
+    def closing(self, request: Request, reply: MockReply) -> bytes:
         return self._line(self._last(request, reply, ""))
 
     def error(self, error: ApiError) -> tuple[int, Headers, Body]:
@@ -59,14 +59,14 @@ class Ollama(Format):
     def _line(self, data: Body) -> bytes:
         return msgspec.json.encode(data) + b"\n"
 
-    def _head(self, request: Request, reply: Reply) -> dict[str, object]:
+    def _head(self, request: Request, reply: MockReply) -> dict[str, object]:
         created = datetime.fromtimestamp(reply.created, UTC)
         return {"model": request.model, "created_at": created.strftime("%Y-%m-%dT%H:%M:%S.000000Z")}
 
     def _text(self, request: Request, text: str) -> Body:
         return {"message": {"role": "assistant", "content": text}} if request.variant == _CHAT else {"response": text}
 
-    def _last(self, request: Request, reply: Reply, text: str) -> Body:
+    def _last(self, request: Request, reply: MockReply, text: str) -> Body:
         took_ns = int(reply.took_s * 1e9)
         return {
             **self._head(request, reply),

@@ -17,7 +17,7 @@ from hivemind_mock.provider.formats.base import (
     ErrorKind,
     Format,
     Headers,
-    Reply,
+    MockReply,
     Request,
     Tool,
     count_tokens,
@@ -102,7 +102,7 @@ class OpenAIChat(_OpenAI):
             results=sum(each.get("role") == "tool" for each in messages),
         )
 
-    def whole(self, request: Request, reply: Reply) -> Body:
+    def whole(self, request: Request, reply: MockReply) -> Body:
         if request.variant == _EMBEDDING:
             vector = {"object": "embedding", "index": 0, "embedding": [0.0625] * 16}
             usage = {"prompt_tokens": request.input_tokens, "total_tokens": request.input_tokens}
@@ -114,17 +114,17 @@ class OpenAIChat(_OpenAI):
         head = self._head(request, reply, "chat.completion")
         return {**head, "choices": [choice], "usage": self._usage(request, reply)}
 
-    def opening(self, request: Request, reply: Reply) -> bytes:
+    def opening(self, request: Request, reply: MockReply) -> bytes:
         return self._chunk(request, reply, {"role": "assistant", "content": "", "refusal": None})
 
-    def piece(self, request: Request, reply: Reply, index: int) -> bytes:
+    def piece(self, request: Request, reply: MockReply, index: int) -> bytes:
         text = reply.pieces[index]
         if reply.call is None:
             return self._chunk(request, reply, {"content": text})
         part = {"index": 0, "function": {"arguments": text}}
         return self._chunk(request, reply, {"tool_calls": [part if index else {"index": 0, **self._call(reply, text)}]})
 
-    def closing(self, request: Request, reply: Reply) -> bytes:
+    def closing(self, request: Request, reply: MockReply) -> bytes:
         last = self._chunk(request, reply, {}, self._finish_reason(reply))
         if request.show_usage:
             head = self._head(request, reply, "chat.completion.chunk")
@@ -134,12 +134,12 @@ class OpenAIChat(_OpenAI):
     def stream_error(self, request: Request, error: ApiError, sent: int) -> bytes:
         return unnamed(self.error(error)[2])
 
-    def _chunk(self, request: Request, reply: Reply, delta: Body, finish_reason: str | None = None) -> bytes:
+    def _chunk(self, request: Request, reply: MockReply, delta: Body, finish_reason: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
         chunk = {**self._head(request, reply, "chat.completion.chunk"), "choices": [choice]}
         return unnamed({**chunk, "usage": None} if request.show_usage else chunk)
 
-    def _head(self, request: Request, reply: Reply, kind: str) -> dict[str, object]:
+    def _head(self, request: Request, reply: MockReply, kind: str) -> dict[str, object]:
         return {
             "id": "chatcmpl-" + reply.ident,
             "object": kind,
@@ -149,7 +149,7 @@ class OpenAIChat(_OpenAI):
             "system_fingerprint": "fp_6d6f636b00",
         }
 
-    def _usage(self, request: Request, reply: Reply) -> Body:
+    def _usage(self, request: Request, reply: MockReply) -> Body:
         return {
             "prompt_tokens": request.input_tokens,
             "completion_tokens": reply.output_tokens,
@@ -162,12 +162,12 @@ class OpenAIChat(_OpenAI):
             "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0},
         }
 
-    def _call(self, reply: Reply, arguments: str) -> Body:
+    def _call(self, reply: MockReply, arguments: str) -> Body:
         assert reply.call is not None
         function = {"name": reply.call.name, "arguments": arguments}
         return {"id": "call_" + reply.ident, "type": "function", "function": function}
 
-    def _finish_reason(self, reply: Reply) -> str:
+    def _finish_reason(self, reply: MockReply) -> str:
         if reply.call is not None:
             return "tool_calls"
         return "length" if reply.cut else "stop"
@@ -206,15 +206,15 @@ class OpenAIResponses(_OpenAI):
             results=sum(str(each.get("type")).endswith("_call_output") for each in items),
         )
 
-    def whole(self, request: Request, reply: Reply) -> Body:
+    def whole(self, request: Request, reply: MockReply) -> Body:
         return self._response(request, reply, self._status(reply))
 
-    def opening(self, request: Request, reply: Reply) -> bytes:
+    def opening(self, request: Request, reply: MockReply) -> bytes:
         begun = self._response(request, reply, "in_progress")
         kinds = ("response.created", "response.in_progress")
         return b"".join(event(kind, sequence_number=number, response=begun) for number, kind in enumerate(kinds))
 
-    def piece(self, request: Request, reply: Reply, index: int) -> bytes:
+    def piece(self, request: Request, reply: MockReply, index: int) -> bytes:
         place = self._place(reply)
         if reply.call is not None:
             delta = {"item_id": place["item_id"], "output_index": 0, "delta": reply.pieces[index]}
@@ -233,7 +233,7 @@ class OpenAIResponses(_OpenAI):
             + data
         )
 
-    def closing(self, request: Request, reply: Reply) -> bytes:
+    def closing(self, request: Request, reply: MockReply) -> bytes:
         number, place, status = 4 + len(reply.pieces), self._place(reply), self._status(reply)
         item = {"output_index": 0, "item": self._item(reply, status)}
         last = event(f"response.{status}", sequence_number=number + 3, response=self.whole(request, reply))
@@ -255,16 +255,16 @@ class OpenAIResponses(_OpenAI):
         number = sent + (4 if sent else 2)
         return event("error", code=code or kind, message=error.message, param=None, sequence_number=number)
 
-    def _status(self, reply: Reply) -> str:
+    def _status(self, reply: MockReply) -> str:
         return "incomplete" if reply.cut else "completed"
 
-    def _place(self, reply: Reply) -> dict[str, object]:
+    def _place(self, reply: MockReply) -> dict[str, object]:
         return {"item_id": ("fc_" if reply.call else "msg_") + reply.ident, "output_index": 0, "content_index": 0}
 
     def _part(self, text: str) -> Body:
         return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
-    def _item(self, reply: Reply, status: str) -> Body:
+    def _item(self, reply: MockReply, status: str) -> Body:
         if (call := reply.call) is not None:
             ident, space = reply.ident, {"namespace": call.space} if call.space else {}
             found = {"id": "fc_" + ident, "call_id": "call_" + ident, "name": call.name, "arguments": call.text}
@@ -272,7 +272,7 @@ class OpenAIResponses(_OpenAI):
         part = self._part(reply.text)
         return {"id": "msg_" + reply.ident, "type": "message", "status": status, "role": "assistant", "content": [part]}
 
-    def _response(self, request: Request, reply: Reply, status: str) -> Body:
+    def _response(self, request: Request, reply: MockReply, status: str) -> Body:
         begun = status == "in_progress"
         return {
             "id": "resp_" + reply.ident,
@@ -298,7 +298,7 @@ class OpenAIResponses(_OpenAI):
             "metadata": {},
         }
 
-    def _usage(self, request: Request, reply: Reply) -> Body:
+    def _usage(self, request: Request, reply: MockReply) -> Body:
         return {
             "input_tokens": request.input_tokens,
             "input_tokens_details": {"cached_tokens": reply.cache_read, "cache_write_tokens": reply.cache_written},
