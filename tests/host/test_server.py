@@ -233,12 +233,12 @@ from hivemind.host.loop import run_loop
 from hivemind.settings import Settings
 class Proxy:
     watch = types.SimpleNamespace(watch_loop=lambda: None)
-    def __init__(self, settings, prices): pass
-    async def start(self): pass
+    def __init__(self, settings, **_): pass
+    async def start(self, kept): pass
     async def drain(self, timeout_s): print("draining", flush=True); await asyncio.Event().wait()
     async def aclose(self): pass
     async def app(self, scope, receive, send): pass
-sys.modules["hivemind.host.proxy"] = types.SimpleNamespace(Proxy=Proxy)
+sys.modules["hivemind.host.proxy"] = types.SimpleNamespace(Proxy=Proxy, Kept=lambda *_: None)
 sys.exit(run_loop(server.run(Settings(upstream=("http://127.0.0.1:9",), port=0))))
 """
 
