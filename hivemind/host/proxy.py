@@ -32,6 +32,7 @@ from hivemind.journal.write.recorder import WAITING_MOST, Recorder, RecorderLimi
 from hivemind.journal.write.segment import Retention, begin, prune
 from hivemind.journal.write.writer import Writer
 from hivemind.prices import Prices
+from hivemind.providers import errors
 from hivemind.proxy.asgi import Receive, Scope, Send
 from hivemind.proxy.data_plane import DataPlane, Fields, LocalApp
 from hivemind.proxy.engine import Engine, Hooks
@@ -171,6 +172,7 @@ class Proxy:
             kept = replace(kept, checkpoints=folder_in(store.path.parent))
         self.kept = kept
         text_finder()  # compiled now, because that takes longer than a request may be held up
+        errors.prepare()
         fleet = self.fleet_part
         if fleet is not None:
             await fleet.check()

@@ -86,7 +86,7 @@ class AnthropicReader(Reader):
             state.usage_final = self._count(event)
         elif kind == "message_stop":
             state.complete = state.content_started = True
-        elif kind == "error":
+        elif kind in ("error", "response.failed"):
             state.error = classify_event(data)
 
     def content_size(self, record: bytes) -> int:

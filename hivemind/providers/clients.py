@@ -46,6 +46,8 @@ class TryAgain:
     """In a stream it obeys `Please try again in 20s` in the message of a `rate_limit_exceeded`."""
     hold_s: float = 0.0
     """How long a refusal is held back, because its own waits are too short."""
+    obeys_hint: bool = True
+    """After `x-should-retry: false` it doesn't ask again, whatever the status."""
     seen: str = ""
     """Version and date of the measurement."""
 
@@ -101,9 +103,9 @@ _CLAUDE_CODE = _program(
     "^claude-cli/", "claude-code", 290.0, TryAgain(10, 60.0, counts_overload=True, seen=f"2.1.332, {_DAY}")
 )
 _CODEX = _program("^codex", "codex", None, TryAgain(5, 120.0, reads_text=True, seen=f"0.171.0, {_DAY}"))
-_COPILOT = _program("^copilot/", "copilot", 290.0, TryAgain(5, 120.0, seen=f"1.0.102, {_DAY}"))
+_COPILOT = _program("^copilot/", "copilot", 290.0, TryAgain(5, 120.0, obeys_hint=False, seen=f"1.0.102, {_DAY}"))
 _QWEN = TryAgain(3, 59.0, in_streams=False, seen=f"0.24.4, {_DAY}")
-_VERCEL = TryAgain(2, 59.0, in_streams=False, hold_s=4.0, seen=f"7.0.173 and cline 3.0.65, {_DAY}")
+_VERCEL = TryAgain(2, 59.0, in_streams=False, hold_s=4.0, obeys_hint=False, seen=f"7.0.173 and cline 3.0.65, {_DAY}")
 _ANTHROPIC = TryAgain(2, 240.0, in_streams=False, seen=f"Python 2.11.0, JS 1.14.0, {_DAY}")
 _OPENAI = TryAgain(2, 120.0, in_streams=False, seen=f"Python 3.52.0, {_DAY}")
 _SHORT = TryAgain(2, 59.0, in_streams=False, hold_s=4.0, seen=f"OpenAI JS 7.59.0, Anthropic JS 0.36.3, {_DAY}")
@@ -118,9 +120,9 @@ PROGRAMS: tuple[_Program, ...] = (
     _CLAUDE_CODE,
     _CODEX,
     _COPILOT,
-    _program("^opencode/", "opencode", 290.0, TryAgain(5, 120.0, seen=f"1.18.33, {_DAY}")),
-    _program("^GeminiCLI", "gemini-cli", 50.0, TryAgain(9, 240.0, seen=f"0.61.0, {_DAY}")),
-    _program("^pi/", "pi", 290.0, TryAgain(3, 0.0, hold_s=32.0, seen=f"1.6.0, {_DAY}")),
+    _program("^opencode/", "opencode", 290.0, TryAgain(5, 120.0, obeys_hint=False, seen=f"1.18.33, {_DAY}")),
+    _program("^GeminiCLI", "gemini-cli", 50.0, TryAgain(9, 240.0, obeys_hint=False, seen=f"0.61.0, {_DAY}")),
+    _program("^pi/", "pi", 290.0, TryAgain(3, 0.0, hold_s=32.0, obeys_hint=False, seen=f"1.6.0, {_DAY}")),
     _program("^litellm/", "litellm", 5990.0, UNKNOWN),
     _program("^langchain", "langchain", _PYTHON_S, _CAREFUL),
     _program("^Agents/", "openai-agents", _PYTHON_S, _CAREFUL),

@@ -9,13 +9,19 @@ an array of one), Ollama `{"error":"text"}`, OpenAI's error event `{"type":"erro
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from hivemind.providers import json_fields
 from hivemind.providers.base import Headers
 from hivemind.providers.encoding import decode_body, header
 from hivemind.providers.json_fields import Members, Shape
-from hivemind.providers.times import duration_delay, header_delay, worded_delay
+from hivemind.providers.known import provider_of, refusal_of
+from hivemind.providers.meaning import meaning_of, plain_words
+from hivemind.providers.table import Meaning, Provider
+from hivemind.providers.times import duration_delay
+from hivemind.providers.waits import Leaf, leaves, stated_wait
+from hivemind.redaction.text import redact, shortened
 from hivemind.scheduler.types import Failure, FailureKind, WindowKind, WindowReading
 
 ErrorObject = dict[str, object]
@@ -25,9 +31,15 @@ _LONGEST_MESSAGE = 4096
 """Characters of a message that are searched for words and delays."""
 _LONGEST_NAME = 200
 """Characters of a quota's name; they have some 80."""
+_LONGEST_QUOTE = 160
+"""Characters of a provider's words that are shown."""
+_MOST_LEAVES = 256
+_MESSAGES = ("message", "msg", "status_msg", "detail", "error", "error_description", "reason", "title", "error_message")
+_CODES = ("code", "error_code", "errorcode", "__type", "type", "status", "reason", "status_code")
 _PER_MINUTE = re.compile(r"per_?minute", re.I)
 _TOKENS = re.compile(r"token", re.I)
-_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.:\-]{0,79}")
+_WORD = re.compile(r"(?![1-5]\d\d$)[A-Za-z0-9][A-Za-z0-9_.:\-]{0,79}")
+"""A code; an HTTP status is none."""
 
 _ENVELOPE = Shape("error type code message")
 _ERROR = Shape("type code status reason message details")
@@ -44,36 +56,61 @@ class ErrorInfo:
     words: tuple[str, ...] = ()
     """Its type, codes and status names, as written, the most specific first; codes only, no text."""
     message: str = ""
-    """The provider's text. It may quote the request, so it is used for classifying, never shown."""
+    """The provider's text. It may quote the request; of a refusal the beginning is shown, redacted."""
     status: int | None = None
     """The HTTP status inside the object."""
-    delay_s: float | None = None
     quotas: str = ""
     """Names of the exhausted quotas, Google's."""
     readings: tuple[WindowReading, ...] = ()
     """Google's exhausted quotas per minute with their limits."""
+    found: tuple[Leaf, ...] = field(default=(), compare=False)
+    """All members at any depth."""
+    text: str = field(default="", compare=False)
+    """All texts of the body, for searching."""
+
+    @property
+    def codes(self) -> frozenset[str]:
+        """All codes at any depth, in lower case."""
+        nested = (str(value) for name, value, _ in self.found if name.lower() in _CODES)
+        return frozenset(word.lower() for word in (*self.words, *filter(_WORD.fullmatch, nested)))
 
 
 def read_error(body: bytes) -> ErrorInfo:
     """Read a decoded error body; return an empty ErrorInfo if its format is unknown. Never raises."""
-    envelope = _unwrap(body[:MAX_ERROR_BODY])
+    info = _read_envelope(body[:MAX_ERROR_BODY])
+    document = json_fields.anything(body)
+    found = tuple(islice(leaves(document), _MOST_LEAVES))
+    if document is None:
+        start = body[:_LONGEST_MESSAGE].decode("utf-8", "replace").strip()
+        return info if start[:1] in ("{", "[", "<") else replace(info, text=start)
+    by_name = {name.lower(): value for name, value, _ in reversed(found) if isinstance(value, str)}
+    return replace(
+        info,
+        words=info.words or tuple(filter(_WORD.fullmatch, (by_name.get(each, "") for each in _CODES))),
+        message=info.message or next(filter(None, map(by_name.get, _MESSAGES)), "")[:_LONGEST_MESSAGE],
+        found=found,
+        text=" ; ".join(value for _, value, _ in found if isinstance(value, str))[: 2 * _LONGEST_MESSAGE],
+    )
+
+
+def _read_envelope(body: bytes) -> ErrorInfo:
+    envelope = _unwrap(body)
     if not json_fields.filled(envelope, "error"):
         message = json_fields.text(envelope, "message")[:_LONGEST_MESSAGE]
-        return ErrorInfo(_words(envelope, "code", "type"), message, _http_status(envelope), worded_delay(message))
+        return ErrorInfo(_words(envelope, "code", "type"), message, _http_status(envelope))
     found = _ERROR.within(envelope, "error")
     if not found:
         message = json_fields.text(envelope, "error")[:_LONGEST_MESSAGE]
-        return ErrorInfo(message=message, delay_s=worded_delay(message))
+        return ErrorInfo(_words(envelope, "code"), message)
     message = json_fields.text(found, "message")[:_LONGEST_MESSAGE]
-    details = _google_details(found)
+    words, quotas, readings = _google_details(found)
     codes = _words(_CODED.within(found, "details"), "error_code")
     return ErrorInfo(
-        words=(*details.words, *codes, *_words(found, "code", "reason", "type", "status")),
+        words=(*words, *codes, *_words(found, "code", "reason", "type", "status")),
         message=message,
         status=_http_status(found),
-        delay_s=details.delay_s if details.delay_s is not None else worded_delay(message),
-        quotas=details.quotas,
-        readings=details.readings,
+        quotas=quotas,
+        readings=readings,
     )
 
 
@@ -99,7 +136,8 @@ def _unwrap(body: bytes) -> Members:
     return envelope
 
 
-def _google_details(error: Members) -> ErrorInfo:
+def _google_details(error: Members) -> tuple[tuple[str, ...], str, tuple[WindowReading, ...]]:
+    """Return codes, names of exhausted quotas, and those per minute with their limits."""
     words: list[str] = []
     quotas: list[str] = []
     limits: dict[WindowKind, int] = {}
@@ -116,12 +154,8 @@ def _google_details(error: Members) -> ErrorInfo:
             if limit and limit > 0 and _PER_MINUTE.search(names[0]):
                 kind = WindowKind.INPUT if _TOKENS.search(" ".join(names)) else WindowKind.REQUESTS
                 limits[kind] = min(int(limit), limits.get(kind, int(limit)))
-    return ErrorInfo(
-        words=tuple(words),
-        delay_s=delay_s,
-        quotas=" ".join(filter(None, quotas[: json_fields.MOST_ITEMS])),
-        readings=tuple(WindowReading(kind, limit, 0, delay_s) for kind, limit in limits.items()),
-    )
+    readings = (WindowReading(kind, limit, 0, delay_s) for kind, limit in limits.items())
+    return tuple(words), " ".join(filter(None, quotas[: json_fields.MOST_ITEMS])), tuple(readings)
 
 
 def _name(members: Members, name: str) -> str:
@@ -139,8 +173,8 @@ def _words(members: Members, *names: str) -> tuple[str, ...]:
 
 # --- Classification ---------------------------------------------------------------------------------------------------
 
-LONGEST_RETRY_S = 300.0
-"""A delay in Google's error body beyond this means that a long quota is used up (Gemini CLI's own rule)."""
+LONGEST_WAIT_S = 300.0
+"""A longer stated wait means that a long quota is used up (Gemini CLI's own rule)."""
 
 _QUOTA_WORDS = """
     enforced_spend_limit_reached contract_spend_limit_reached billing_error insufficient_quota credit_balance_exhausted
@@ -148,12 +182,16 @@ _QUOTA_WORDS = """
     billing_hard_limit_reached usage_limit_reached
 """
 QUOTA_WORDS = frozenset(_QUOTA_WORDS.split())
+_UNSURE_WORDS = frozenset({"insufficient_quota", "usage_limit_reached"})
+"""Of these, the ones that some use of a minute's limit, and then state a wait."""
 _QUOTA_TEXT = re.compile(r"you have reached your specified|credit balance is too low|\blimit:\s*0(?![\d.])", re.I)
 _LONG_QUOTA = re.compile(r"per_?day|daily", re.I)
 _FULL_WORDS = frozenset({"overloaded_error", "server_is_overloaded", "slow_down", "unavailable", "engine_overloaded"})
 _FULL_TEXT = re.compile(r"overloaded|server busy|maximum pending requests|at capacity|no capacity", re.I)
 _RETRYABLE_5XX = frozenset({500, 502, 503, 504, 520, 521, 522, 523, 524, 525, 526, 529})
 _TIMEOUTS = frozenset({504, 524})
+_REFUSED = frozenset({400, 403, 429})
+"""Statuses of used-up quotas, beside 402."""
 
 _STATUS_WORDS = {
     400: (
@@ -180,72 +218,138 @@ WORD_STATUS = {word: status for status, words in _STATUS_WORDS.items() for word 
 _FAULT_OF_REQUEST = re.compile(r"invalid|image|unsupported|content_policy|too_large|too_long|not_found", re.I)
 
 
-def classify(status: int, headers: Headers, body: bytes, now_wall_s: float) -> Failure | None:
+def classify(status: int, headers: Headers, body: bytes, now_wall_s: float, host: str = "") -> Failure | None:
     """Classify an answer by its status, headers and (still encoded) body; None for a status below 400. Never raises.
 
-    Reads Retry-After in all its forms, retry-after-ms, x-should-retry, Google's retryDelay and every code that means
-    "never retry".
+    Waits are read wherever they are stated (:mod:`.waits`); meaning comes from what is known of the provider (by the
+    upstream's `host`, else by the form of the error), else from the words (:mod:`.meaning`).
     """
     if status < 400:
         return None
-    info = read_error(decode_body(headers, body, MAX_ERROR_BODY))
-    hint = header(headers, b"x-should-retry").lower()
-    return judge(status, info, delay_s=header_delay(headers, now_wall_s), hint=hint)
+    body = decode_body(headers, body, MAX_ERROR_BODY)
+    info = read_error(body)
+    provider = provider_of(host, headers, body[:_LONGEST_MESSAGE])
+    wait_s = stated_wait(headers, info.found, info.text, now_wall_s, provider)
+    return judge(status, info, delay_s=wait_s, hint=header(headers, b"x-should-retry").lower(), provider=provider)
+
+
+def prepare() -> None:
+    """Compile what errors are read by, and load what is known, which takes longer than a request may be held up."""
+    classify(429, (), b'{"error":"x in 1 s on 2026-01-01"}', 0.0)
 
 
 def classify_event(data: bytes) -> Failure:
     """Classify an error object inside a stream as if it had come with its own status."""
     info = read_error(data)
-    return judge(status_of(info), info)
+    provider = provider_of("", (), data[:_LONGEST_MESSAGE])
+    wait_s = stated_wait((), info.found, info.text, 0.0, provider)
+    return judge(status_of(info, provider), info, delay_s=wait_s, provider=provider)
 
 
 def kind_of(name: bytes, event: Members) -> str:
-    """Return the kind of an event of a dialect whose events state it: by its name, else by its type, else `error` where
-    it has one.
+    """Return the kind of an event of a dialect whose events state it: `error` where it has one, else by its name, else
+    by its type.
 
     `event` has the members `type` and `error`; `message` is the name of an event that has none (HTML, 9.2.6).
     """
-    if name and name != b"message":
-        return name.decode("latin-1")
-    return json_fields.text(event, "type") or ("error" if json_fields.filled(event, "error") else "")
+    if "error" in event and json_fields.filled(event, "error"):
+        return "error"
+    return name.decode("latin-1") if name and name != b"message" else json_fields.text(event, "type")
 
 
-def status_of(info: ErrorInfo) -> int:
+def is_error(name: bytes, event: Members) -> bool:
+    """Return whether an event is an error of any dialect, which gateways send into streams of another; `event` has the
+    members `type` and `error`."""
+    if name == b"error" or json_fields.filled(event, "error"):
+        return True
+    return "type" in event and json_fields.text(event, "type") in ("error", "response.failed")
+
+
+def status_of(info: ErrorInfo, provider: Provider | None = None) -> int:
     """Return the status of an error object: its own, otherwise by its codes, otherwise 500."""
     if info.status is not None:
         return info.status
-    codes = [word.lower() for word in info.words]
+    codes = [*(word.lower() for word in info.words), *sorted(info.codes)]
     if known := next((WORD_STATUS[code] for code in codes if code in WORD_STATUS), None):
         return known
-    if QUOTA_WORDS.intersection(codes):
+    if QUOTA_WORDS.intersection(codes) or refusal_of(provider, info.codes, info.text) is not None:
         return 429
-    return 400 if any(map(_FAULT_OF_REQUEST.search, codes)) else 500
+    if any(map(_FAULT_OF_REQUEST.search, codes)):
+        return 400
+    return 429 if meaning_of(plain_words(info.text, *info.words)) is Meaning.USED_UP else 500
 
 
-def judge(status: int, info: ErrorInfo, *, delay_s: float | None = None, hint: str = "") -> Failure:
+def judge(
+    status: int,
+    info: ErrorInfo,
+    *,
+    delay_s: float | None = None,
+    hint: str = "",
+    provider: Provider | None = None,
+) -> Failure:
     """Combine status, codes, delay and `x-should-retry`. An exhausted quota isn't retryable, whatever the hint;
     otherwise the hint overrides the status.
     """
-    kind, retryable = _by_status(status, info, {word.lower() for word in info.words})
-    if kind is FailureKind.QUOTA:
+    codes = info.codes
+    meaning = _meaning(status, info, codes, delay_s, provider)
+    kind, retryable = _by_status(status, info, codes, meaning)
+    if kind is FailureKind.QUOTA or meaning is Meaning.TOO_LARGE:
         retryable = False
     elif hint in ("true", "false"):
         retryable = hint == "true"
+    message = " ".join((str(status), *info.words[:1]))
     return Failure(
         kind=kind,
         retryable=retryable,
         status=status,
-        delay_s=delay_s if delay_s is not None else info.delay_s,
-        message=" ".join((str(status), *info.words[:1])),
+        delay_s=delay_s,
+        message=message if kind not in _QUOTED else quoted(message, info),
         readings=info.readings if kind is FailureKind.RATE_LIMITED else (),
     )
 
 
-def _by_status(status: int, info: ErrorInfo, codes: set[str]) -> tuple[FailureKind, bool]:
-    if _out_of_quota(status, info, codes):
+_QUOTED = frozenset({FailureKind.RATE_LIMITED, FailureKind.QUOTA, FailureKind.OVERLOADED})
+"""Refusals, which don't quote the request."""
+
+
+def quoted(message: str, info: ErrorInfo) -> str:
+    """Return the message with the provider's own words after it, on one line, bounded and without keys."""
+    said = " ".join((info.message or ("" if info.found else info.text)).split())
+    said = "".join(each for each in shortened(redact(said), _LONGEST_QUOTE) if each.isprintable())
+    return f"{message}: {said}" if said else message
+
+
+def _meaning(
+    status: int, info: ErrorInfo, codes: frozenset[str], delay_s: float | None, provider: Provider | None
+) -> Meaning | None:
+    """Return what a refusal means. What is known of the provider comes first, then a stated wait, then the words."""
+    sure = codes & QUOTA_WORDS - _UNSURE_WORDS or (
+        status in _REFUSED and (_QUOTA_TEXT.search(info.message) or _LONG_QUOTA.search(info.quotas))
+    )
+    row = refusal_of(provider, codes, info.text)
+    if sure or row is Meaning.FORBIDDEN or status == 402:
+        return Meaning.USED_UP
+    if row in (Meaning.FULL, Meaning.TOO_LARGE):
+        return row
+    if status not in _REFUSED:
+        return Meaning.USED_UP if row is Meaning.USED_UP or codes & QUOTA_WORDS else None
+    worded = meaning_of(plain_words(info.text, *info.words)) if status != 400 else None
+    if delay_s and worded is not Meaning.TOO_LARGE:
+        return Meaning.USED_UP if delay_s > LONGEST_WAIT_S else None
+    return row or (Meaning.USED_UP if codes & QUOTA_WORDS else worded)
+
+
+def _by_status(
+    status: int, info: ErrorInfo, codes: frozenset[str], meaning: Meaning | None
+) -> tuple[FailureKind, bool]:
+    if meaning is Meaning.USED_UP:
         return FailureKind.QUOTA, False
+    if meaning is Meaning.TOO_LARGE:
+        return FailureKind.CLIENT_ERROR, False
     if "model_capacity_exhausted" in codes:
         return FailureKind.OVERLOADED, False
+    if meaning is Meaning.FULL:
+        return FailureKind.OVERLOADED, True
     if status == 429:
         return FailureKind.RATE_LIMITED, True
     if status == 529 or (status == 503 and (codes & _FULL_WORDS or _FULL_TEXT.search(info.message))):
@@ -258,13 +362,3 @@ def _by_status(status: int, info: ErrorInfo, codes: set[str]) -> tuple[FailureKi
         return FailureKind.SERVER_ERROR, True  # Google's own abort, not our client's
     # 408: the provider timed out waiting for the request, which says nothing about its load.
     return FailureKind.CLIENT_ERROR, status == 408
-
-
-def _out_of_quota(status: int, info: ErrorInfo, codes: set[str]) -> bool:
-    if status == 402 or codes & QUOTA_WORDS:
-        return True
-    if status not in (400, 403, 429):
-        return False
-    if _QUOTA_TEXT.search(info.message) or _LONG_QUOTA.search(info.quotas):
-        return True
-    return "resource_exhausted" in codes and info.delay_s is not None and info.delay_s > LONGEST_RETRY_S

@@ -9,7 +9,7 @@ from hivemind.providers import json_fields
 from hivemind.providers.base import Facts, StreamForm
 from hivemind.providers.clients import UNKNOWN, TryAgain
 from hivemind.providers.dialect import Dialect, encode, failure_status
-from hivemind.providers.errors import ErrorObject, classify_event
+from hivemind.providers.errors import ErrorObject, classify_event, is_error
 from hivemind.providers.json_fields import Members, Shape
 from hivemind.providers.outline import size_chars
 from hivemind.providers.sse import fields
@@ -40,7 +40,9 @@ _REQUEST = Shape(
     " serviceTier:text service_tier:text"
 )
 _GENERATION = Shape("maxOutputTokens max_output_tokens")
-_CHUNK = Shape("candidates usageMetadata promptFeedback error event_type interaction delta usage service_tier:text")
+_CHUNK = Shape(
+    "type:text candidates usageMetadata promptFeedback error event_type interaction delta usage service_tier:text"
+)
 _CANDIDATE = Shape("content finishReason")
 _CONTENT = Shape("parts")
 _FEEDBACK = Shape("blockReason")
@@ -62,7 +64,7 @@ class GoogleReader(Reader):
         # An error in the middle of a stream comes as bare JSON, without `data:`.
         name, data = (b"", record) if record.lstrip().startswith(b"{") else fields(record)
         chunk = _CHUNK.read(data)
-        if name == b"error" or json_fields.filled(chunk, "error"):
+        if is_error(name, chunk):
             self.state.error = classify_event(data)
         elif json_fields.filled(chunk, "event_type"):
             self._interaction(json_fields.text(chunk, "event_type"), chunk)

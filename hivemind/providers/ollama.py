@@ -8,7 +8,7 @@ from hivemind.providers import json_fields
 from hivemind.providers.base import Facts, StreamForm
 from hivemind.providers.clients import UNKNOWN, TryAgain
 from hivemind.providers.dialect import Dialect, encode, failure_status, failure_text
-from hivemind.providers.errors import classify_event, read_error
+from hivemind.providers.errors import classify_event, is_error, read_error
 from hivemind.providers.json_fields import Members, Shape
 from hivemind.providers.outline import size_chars
 from hivemind.providers.sse import fields
@@ -18,7 +18,7 @@ from hivemind.scheduler.types import Failure, Usage
 _STREAMING = re.compile(r"/api/(?:chat|generate)/?$")
 _REQUEST = Shape("model stream options")
 _OPTIONS = Shape("num_predict")
-_OBJECT = Shape("message response thinking done error prompt_eval_count eval_count")
+_OBJECT = Shape("type:text message response thinking done error prompt_eval_count eval_count")
 _MESSAGE = Shape("content thinking tool_calls")
 
 
@@ -36,7 +36,7 @@ class OllamaReader(Reader):
         data = record if record.startswith(b"{") else fields(record)[1]
         found = _OBJECT.read(data)
         state = self.state
-        if json_fields.filled(found, "error"):
+        if is_error(b"", found):
             state.error = classify_event(data)
             return
         message = _MESSAGE.within(found, "message")

@@ -11,7 +11,7 @@ from hivemind.providers import json_fields
 from hivemind.providers.base import Facts, StreamForm
 from hivemind.providers.clients import UNKNOWN, TryAgain
 from hivemind.providers.dialect import RETRYABLE, Dialect, encode, failure_status, failure_text
-from hivemind.providers.errors import ErrorObject, classify_event, error_object, kind_of
+from hivemind.providers.errors import ErrorObject, classify_event, error_object, is_error, kind_of
 from hivemind.providers.json_fields import Members, Shape
 from hivemind.providers.outline import size_chars
 from hivemind.providers.sse import fields
@@ -43,7 +43,7 @@ _CHAT_REQUEST = Shape(
     "model:text stream:flag max_tokens:count max_completion_tokens:count store:flag prompt_cache_key:text"
     " service_tier:text"
 )
-_CHUNK = Shape("choices usage error service_tier:text")
+_CHUNK = Shape("choices usage error type:text service_tier:text")
 _CHOICE = Shape("delta text finish_reason")
 _DELTA = Shape("content tool_calls function_call refusal reasoning reasoning_content audio")
 _RESPONSES_REQUEST = Shape(
@@ -126,7 +126,7 @@ class ChatReader(OpenAIReader):
             self._complete()
             return
         chunk = _CHUNK.read(data)
-        if name == b"error" or json_fields.filled(chunk, "error"):
+        if is_error(name, chunk):
             self.state.error = classify_event(data)
             return
         choices = _CHOICE.items(chunk, "choices")

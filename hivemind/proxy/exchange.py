@@ -26,6 +26,7 @@ from hivemind.proxy.engine import Engine
 from hivemind.proxy.reply import (
     FailedReply,
     ReplyBuffer,
+    final_form,
     in_pieces,
     mismatch_of,
     mismatch_text,
@@ -373,7 +374,8 @@ class Exchange:
             body, ended = await read_up_to(response, ERROR_LIMIT)
         except UpstreamError as error:
             return await self._failed(self.call.failure_of(error))
-        failure = classify(response.status, response.headers, body, self._shared.wall())
+        host = self.call.head.route.origin.host.lower()
+        failure = classify(response.status, response.headers, body, self._shared.wall(), host)
         if failure is None:
             failure = Failure(FailureKind.CLIENT_ERROR, False, response.status)
         if failure.status not in self.call.head.route.origin.profile.retryable_statuses:
@@ -589,6 +591,9 @@ class Exchange:
             await self.writer.finish(self.call.head.dialect.failure_event(failure, body, form))
         elif may_pass and not self.writer.started and (told := retryable_form(failure, reply, form)) is not None:
             status, headers, body = told
+            await self.writer.answer(status, [*for_client(headers), *notice(self.ticket)], body)
+        elif failure.kind is FailureKind.QUOTA and not self.writer.started:
+            status, headers, body = final_form(failure, reply, form)
             await self.writer.answer(status, [*for_client(headers), *notice(self.ticket)], body)
         elif reply.stream:
             await self._pass_stream_on(reply)

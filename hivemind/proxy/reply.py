@@ -25,6 +25,7 @@ from hivemind.wire.request_head import Headers, value
 _STREAMED = (b"text/event-stream", b"application/x-ndjson", b"application/stream+json", b"application/jsonl")
 _MEDIA = re.compile(rb"[a-z0-9][a-z0-9.+-]{0,40}/[a-z0-9][a-z0-9.+-]{0,40}")
 
+_ASKS_AGAIN = (b"retry-after", b"retry-after-ms", b"x-should-retry")
 _ABOUT_BODY = (b"content-type", b"content-encoding", b"content-length")
 
 
@@ -79,6 +80,19 @@ def retryable_form(failure: Failure, reply: FailedReply, form: TryAgain) -> tupl
         headers.append((b"content-type", b"application/json"))
     headers = [pair for pair in headers if pair[0] not in (b"retry-after", b"retry-after-ms")]
     return status, [*headers, (b"retry-after", str(form.delay_s(failure.delay_s)).encode())], body
+
+
+def final_form(failure: Failure, reply: FailedReply, form: TryAgain) -> tuple[int, Headers, bytes]:
+    """Return status, headers and body of a refusal that no further attempt helps, so that a client of this form ends:
+    without a Retry-After that it would wait for, and as a status where it came as an event. Of the statuses every
+    client that was measured ends at 400 alone."""
+    headers = [each for each in reply.response.headers if each[0] not in _ASKS_AGAIN]
+    status, body = reply.response.status, reply.body
+    if status < 400 and (event := _error_event(decode_body(headers, body, MAX_ERROR_BODY)) if reply.stream else body):
+        status, body = failure.status or 429, event
+        headers = [each for each in headers if each[0] not in _ABOUT_BODY or not reply.stream]
+        headers += [(b"content-type", b"application/json")] if reply.stream else []
+    return status if form.obeys_hint else 400, [*headers, (b"x-should-retry", b"false")], body
 
 
 def _error_event(body: bytes) -> bytes:

@@ -54,6 +54,8 @@ FORMS: tuple[Form, ...] = (
     Form("Langfuse", ("pk-lf-",), _URL64, 32, "https://langfuse.com/docs/api"),
     Form("OpenAI (Codex, ephemeral)", ("ek_",), _ALNUM, 24, "https://platform.openai.com/docs/guides/realtime"),
     Form("Google (API key)", ("AIza",), _URL64, 16, "https://cloud.google.com/docs/authentication/api-keys"),
+    Form("Google (API key of 2026)", ("AQ.",), _URL64, 30, "https://ai.google.dev/gemini-api/docs/api-key"),
+    Form("GitHub Copilot", ("tid=",), _ALNUM + "=;:._-", 40, "api.github.com/copilot_internal/v2/token"),
     Form("Google (access token)", ("ya29.",), _URL64, 20, "https://developers.google.com/identity/protocols/oauth2"),
     Form("Google (refresh token)", ("1//0",), _URL64, 30, "https://developers.google.com/identity/protocols/oauth2"),
     Form("Google (client secret)", ("GOCSPX-",), _URL64, 20, "https://developers.google.com/identity/protocols/oauth2"),
@@ -146,6 +148,11 @@ NAMED: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("AWS", ("SecretAccessKey", "secretAccessKey", "aws_secret_access_key", "SessionToken"), "AWS CLI, STS"),
     ("Azure", ("AccountKey", "api-key", "Ocp-Apim-Subscription-Key"), "https://learn.microsoft.com/azure/ai-services/"),
     ("Google", ("client_secret", "refresh_token", "access_token"), "application default credentials, OAuth 2.0"),
+    (
+        "Mistral and others",
+        ("api_key", "apiKey", "mistralApiKey"),
+        "https://docs.mistral.ai/getting-started/quickstart",
+    ),
     ("Weights & Biases", ("wandb_api_key",), "https://docs.wandb.ai/guides/track/environment-variables"),
 )
 """Provider, names, and source, of keys without a form of their own: what follows such a name and `=` or `:` is masked
@@ -160,7 +167,7 @@ _BEGIN = rf"(?:(?<![{_ALNUM}])|{_ESCAPED})"
 _RUN_BEGIN = rf"(?:(?<![{_URL64}])|{_ESCAPED})"
 """The beginning of a run of URL-safe characters, for patterns that may read all of a run before they fail."""
 _SEPARATORS = "_-."
-_RARE = "_-.~QZXJVKYzqjxBWGULPTDkvFHMNbCRSOAEI0123456789wfygpumcdhlrsniotae/:"
+_RARE = "_-.~=QZXJVKYzqjxBWGULPTDkvFHMNbCRSOAEI0123456789wfygpumcdhlrsniotae/:"
 """Characters from the rare to the frequent in prose, code and JSON."""
 
 
@@ -220,6 +227,8 @@ def _special() -> list[_Alternative]:
     special = [
         # RFC 7519: header, payload and signature, in base64url; the first is a JSON object.
         _Alternative("J", rf"(?<={_RUN_BEGIN}eyJ){part}\.{part}(?:\.[{_URL64}]{{0,{LONGEST_KEY}}}+){{0,3}}()", 2, "ey"),
+        # Zhipu and Z.ai: an id of 32 hexadecimal digits, and a secret, which alone is masked.
+        _Alternative(".", rf"(?<=[0-9a-f]{{32}}\.)()[{_ALNUM}]{{16}}(?![{_ALNUM}])"),
         # https://core.telegram.org/bots/api#authorizing-your-bot: the number of the bot isn't secret.
         _Alternative(":", r"(?<=[0-9]{8}:)()AA[A-Za-z0-9_-]{33}"),
         # RFC 3986, 3.2.1: user name and password in a URL. Neither has a slash in it, so each character is read once.

@@ -450,6 +450,10 @@ class LaneState:
     circuit_reopens_in_s: float | None = None
     windows: tuple[WindowState, ...] = ()
     plan: tuple[Utilisation, ...] = ()
+    refusal: str = ""
+    """What the upstream said to the last attempt, if that failed: its status, code and words, redacted."""
+    used_up: bool = False
+    """It said that credit, a plan or a long quota is used up."""
     upcoming: tuple[Hold, ...] = ()
     """The next tickets in about the order in which they will be sent, :data:`UPCOMING_SHOWN` at most."""
     knobs: Mapping[str, float] = field(default_factory=dict)

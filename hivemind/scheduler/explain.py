@@ -22,6 +22,8 @@ from hivemind.scheduler.types import WindowKind
 
 _Shut = tuple[str, float | None]  # a gate, and seconds until it opens by itself where that is known
 _NEXT: _Shut = ("next", None)
+_DISPROVED = 2
+"""After so many failures in a row nobody knows when an attempt gets through."""
 
 
 def lane_state(lane: Lane, now: float, *, paused: bool) -> LaneState:
@@ -57,6 +59,8 @@ def lane_state(lane: Lane, now: float, *, paused: bool) -> LaneState:
         windows=tuple(state for family, each in lane.allowances.items() for state in each.states(family, now)),
         plan=lane.plan,
         knobs=readings(lane.config, lane.settings.retry, superseded),
+        refusal=lane.refusal,
+        used_up=lane.used_up,
         upcoming=_holds(lane, now, paused),
         upstream_active=0 if total is None else total.active,
         upstream_limit=0 if total is None else int(total.limit),
@@ -126,6 +130,7 @@ class _LaneView:
             None if lane.gate.free and now < lane.leased_until else (_slot_gate(lane, now), None)
         )
         self._unknowable = paused or lane.circuit.forced == "open" or self._for_line == ("fleet", None)
+        self._unknowable |= lane.disproved >= _DISPROVED
         if self._for_line is None and lane.total is not None and not lane.total.free:
             self._for_line = ("upstream", None)
             self._unknowable = True  # other lanes may come first

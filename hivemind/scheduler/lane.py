@@ -80,6 +80,13 @@ class Lane:
         """How long an attempt holds a slot, each weighing less than the next; None until the first has ended."""
         self.used_at = -math.inf  # when a request last came for it
         self.wake_at = math.inf  # a timer is set for this moment
+        self.refusal = ""
+        """What the upstream said to the last attempt, if that failed."""
+        self.used_up = False
+        """It said that credit, a plan or a long quota is used up."""
+        self.disproved = 0
+        """Failures in a row, each of an attempt that began after the one before was known."""
+        self._failed_at = -math.inf
         self._emit = emit
         self._staggered = 0  # grants that are still to be spaced out
         self._doubted: set[tuple[WindowKind, bool]] = set()
@@ -238,6 +245,8 @@ class Lane:
         """Count a first content: a latency sample for AIMD, a success for the circuit. Return whether that may have
         made room."""
         self.proven = True
+        if self.refusal:
+            self.refusal, self.used_up, self.disproved = "", False, 0
         if self.allowance(ticket.request.family).doubtful:
             for window, charge in ticket.reservation or ():
                 if charge.probe:
@@ -257,6 +266,10 @@ class Lane:
     def failed(self, now: float, ticket: Ticket, failure: Failure) -> bool:
         """Count a failed attempt. Return whether that opened the circuit."""
         cause = str(failure.status) if failure.status is not None else failure.kind.value
+        if failure.kind is not FailureKind.CLIENT_ERROR:
+            self.refusal, self.used_up = failure.message or cause, failure.kind is FailureKind.QUOTA
+            if not self.used_up and ticket.granted_at >= self._failed_at:
+                self.disproved, self._failed_at = self.disproved + 1, now
         if failure.kind in _REFUSING:
             for window, charge in ticket.reservation or ():
                 if charge.probe:

@@ -326,6 +326,8 @@ LANE_RULES: Mapping[str, Rule | None] = {
     "circuit_reopens_in_s": _first,
     "windows": _BY_CALLER,
     "plan": _longest,
+    "refusal": _known,
+    "used_up": any,
     "upcoming": _BY_CALLER,
     "knobs": _first,
     "upstream_active": sum,

@@ -44,6 +44,7 @@ CODES: Mapping[str, Kind] = {
     "agent_died": Kind("dead agent", "an agent's process ended with an error, or by a signal that no operator sent"),
     "rate_limited": Kind("rate-limited lane", "the provider asked a lane to wait (Retry-After)"),
     "window_used": Kind("used-up rate window", "a lane's rate windows are used up"),
+    "used_up": Kind("used-up plan", "the provider says that a lane's credit, plan or long quota is used up"),
     "no_lease": Kind("unleased lane", "a lane has no lease of its fleet, so that it may send nothing"),
     "alarm": Kind("alarm", "an invariant is broken, or the event loop was held"),
     "journal": Kind("journal that can't be written", "the journal can't be written"),
@@ -325,7 +326,7 @@ def _shut(view: LaneView, snapshot: Snapshot, several: bool) -> Finding | None:
         if not _lasts(view, snapshot.at, lane.rate_limited_for_s):
             return None
         ends = f"resumes in {_seconds(lane.rate_limited_for_s)}"
-        text = f"{name}rate-limited (Retry-After)"
+        text = f"{name}rate-limited{_quoted(lane, 'Retry-After')}"
         return Finding("degraded", "rate_limited", text, lane.lane, ends, lane.rate_limited_for_s)
     gates = {hold.gate for hold in lane.upcoming} - OPERATORS - {"backoff"}
     if gates == {"fleet"}:
@@ -351,12 +352,16 @@ def _open_circuit(lane: LaneState, name: str) -> Finding:
     if lane.circuit_forced:
         ends = "until you set it to automatic"
         return Finding("degraded", "circuit_forced", f"{name}circuit forced open", lane.lane, ends)
-    reopens_in_s = lane.circuit_reopens_in_s
+    reopens_in_s, text = lane.circuit_reopens_in_s, f"{name}circuit open{_quoted(lane)}"
     if reopens_in_s is None:
-        return Finding("degraded", "circuit_open", f"{name}circuit open", lane.lane, "until the fleet's probe succeeds")
-    return Finding(
-        "degraded", "circuit_open", f"{name}circuit open", lane.lane, f"probe in {_seconds(reopens_in_s)}", reopens_in_s
-    )
+        return Finding("degraded", "circuit_open", text, lane.lane, "until the fleet's probe succeeds")
+    return Finding("degraded", "circuit_open", text, lane.lane, f"probe in {_seconds(reopens_in_s)}", reopens_in_s)
+
+
+def _quoted(lane: LaneState, otherwise: str = "") -> str:
+    """Return in brackets what the upstream said last."""
+    said = lane.refusal.replace("(", "[").replace(")", "]") or otherwise
+    return f" ({said})" if said else ""
 
 
 def _lasts(view: LaneView, at: float, for_s: float | None) -> bool:
@@ -374,15 +379,18 @@ def _ailing(view: LaneView, snapshot: Snapshot, several: bool) -> Iterator[Findi
         yield _open_circuit(lane, name)
     elif lane.circuit == "half_open":
         ends = "its probe decides" if lane.active else "the next request is the probe"
-        yield Finding("degraded", "circuit_half_open", f"{name}circuit half-open", lane.lane, ends)
+        yield Finding("degraded", "circuit_half_open", f"{name}circuit half-open{_quoted(lane)}", lane.lane, ends)
     elif lane.circuit_forced:
         ends = "until you set it to automatic"
         yield Finding("note", "circuit_closed", f"{name}circuit forced closed", lane.lane, ends)
+    if lane.used_up:
+        text = f"{name}the provider's plan is used up{_quoted(lane)}"
+        yield Finding("degraded", "used_up", text, lane.lane, "until a request gets through")
     if lane.circuit == "closed":
         yield from _erring(view, snapshot, several)
         if lane.rate_limited_for_s >= _LASTS_S and _is_wanted(lane):
             ends = f"resumes in {_seconds(lane.rate_limited_for_s)}"
-            text = f"{name}rate-limited (Retry-After)"
+            text = f"{name}rate-limited{_quoted(lane, 'Retry-After')}"
             yield Finding("note", "rate_limited", text, lane.lane, ends, lane.rate_limited_for_s)
 
 
@@ -401,7 +409,7 @@ def _erring(view: LaneView, snapshot: Snapshot, several: bool) -> Iterator[Findi
     only_limited = causes == {"rate_limited"} and not snapshot.vitals.failed_share
     # The circuit compares with a full window, so its share of a few attempts is too low to be told as theirs.
     told = lane.circuit_errors / lane.circuit_results if several and lane.circuit_results else share
-    text = f"{_named(lane, several)}{percent(told)} of attempts fail"
+    text = f"{_named(lane, several)}{percent(told)} of attempts fail{_quoted(lane)}"
     ends = f"the circuit opens at {percent(lane.circuit_threshold)}"
     if told >= lane.circuit_threshold:
         # The share of a minute is another one than that of the attempts that the circuit counts.

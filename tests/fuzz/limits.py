@@ -14,8 +14,8 @@ from hivemind.providers.times import (
     parse_moment,
     parse_number,
     seconds_until,
-    worded_delay,
 )
+from hivemind.providers.waits import waits_in_words
 
 _TOKENS = (
     *(b"anthropic-ratelimit-requests-remaining: ", b"anthropic-ratelimit-tokens-reset: ", b"retry-after: "),
@@ -57,7 +57,7 @@ def times(data: bytes) -> None:
     text, now = rest.decode("latin-1"), _NOWS[which % len(_NOWS)]
     by = clocks([(b"date", rest)], now)
     require(1 <= len(by) <= 2 and by[-1] == now, "not the clocks", by)
-    for each in (seconds_until(text, by), duration_delay(text), worded_delay(text)):
+    for each in (seconds_until(text, by), duration_delay(text), *waits_in_words(text, by, 8)):
         require(each is None or 0 <= each <= LONGEST_S, "not a time", each)
     number = parse_number(text)
     require(number is None or abs(number) < float("inf"), "not finite", number)

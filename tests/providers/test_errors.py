@@ -41,7 +41,7 @@ BODIES: dict[str, tuple[object, ErrorInfo]] = {
     ),
     "azure": (
         {"error": {"code": "429", "message": "Please retry after 26 seconds."}},
-        ErrorInfo((), "Please retry after 26 seconds.", 429, 26.0),
+        ErrorInfo((), "Please retry after 26 seconds.", 429),
     ),
     "openrouter": ({"error": {"code": 502, "message": "m"}}, ErrorInfo((), "m", 502)),
     "google": (
@@ -50,7 +50,6 @@ BODIES: dict[str, tuple[object, ErrorInfo]] = {
             ("RATE_LIMIT_EXCEEDED", "RESOURCE_EXHAUSTED"),
             "Quota exceeded for metric: x, limit: 20",
             429,
-            34.5,
             "RequestsPerMinute free_tier_requests PerMinute",
         ),
     ),
@@ -60,14 +59,18 @@ BODIES: dict[str, tuple[object, ErrorInfo]] = {
         {"type": "error", "code": "server_error", "message": "m", "param": None},
         ErrorInfo(("server_error", "error"), "m"),
     ),
-    "another": ({"detail": "x"}, ErrorInfo()),
-    "odd": ({"error": {"type": 5, "message": ["x"], "details": "y", "code": {}}}, ErrorInfo()),
+    "fastapi": ({"detail": {"message": "m", "code": "busy"}}, ErrorInfo(("busy",), "m")),
+    "xai": ({"code": "exhausted", "error": "m"}, ErrorInfo(("exhausted",), "m")),
+    "minimax": ({"base_resp": {"status_code": 1002, "status_msg": "m"}}, ErrorInfo(message="m")),
+    "aws": ({"__type": "ThrottlingException", "message": "m"}, ErrorInfo(("ThrottlingException",), "m")),
+    "another": ({"detail": "x"}, ErrorInfo(message="x")),
+    "odd": ({"error": {"type": 5, "message": [5], "details": "y", "code": {}}}, ErrorInfo()),
 }
 
 
 @pytest.mark.parametrize("name", BODIES)
 def test_envelopes(name: str) -> None:
-    """Each provider's envelope gives its words, status, delay and quotas."""
+    """Each provider's envelope gives its words, status and quotas."""
     body, expected = BODIES[name]
     assert read_error(json.dumps(body).encode()) == expected
 

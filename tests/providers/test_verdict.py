@@ -143,10 +143,10 @@ def test_delays() -> None:
     assert verdict(429).delay_s is None
 
 
-def test_a_long_wait_elsewhere_is_no_quota() -> None:
-    """Only Google's own delay means a long quota; another provider's long Retry-After is a wait like any other."""
+def test_a_long_wait_is_a_quota() -> None:
+    """More than five minutes, wherever they are stated, aren't a rate limit that is waited for."""
     failure = verdict(429, {"code": "rate_limit_exceeded", "message": "Please try again in 7m12s."}, retry_after="432")
-    assert (failure.kind, failure.retryable, failure.delay_s) == (LIMITED, True, 432)
+    assert (failure.kind, failure.retryable, failure.delay_s) == (QUOTA, False, 432)
 
 
 def test_the_message_shows_no_provider_text() -> None:

@@ -78,6 +78,14 @@ async def test_claude_code_reads_what_was_encoded(encoding: str) -> None:
     assert "content-encoding" not in answer.headers
 
 
+async def test_a_quota_ends_clients_that_obey_no_hint() -> None:
+    """They ask again after a 429 whatever it says, and end at a 400, with the provider's words."""
+    quota = http(429, anthropic_error("billing_error", "no credits"))
+    async with between([quota]) as (proxy, _), client() as web:
+        answer = await web.post(proxy.url + MESSAGES, content=PLAIN_BODY, headers={"user-agent": "opencode/1.18.33"})
+    assert (answer.status_code, answer.json()) == (400, anthropic_error("billing_error", "no credits"))
+
+
 async def test_an_error_event_before_content() -> None:
     """A stream that fails before its content is told by a status, because SDKs don't ask again after an event."""
     failing = [chunked([MESSAGE_START, OVERLOADED], SSE)]

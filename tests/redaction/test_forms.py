@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hivemind.redaction.bodies import redact_body
 from hivemind.redaction.forms import FORMS, NAMED, Form, bytes_finder, text_finder
 from hivemind.redaction.text import MASK, redact
 
@@ -45,6 +46,22 @@ def test_each_name(name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("before", "key", "after"),
+    [
+        ("", "AQ.Ab8RN6JexampleKeyWith_Chars-0123456789abcdefgh", ""),
+        ("", "tid=0123456789abcdef0123456789abcdef;exp=1795893000;sku=x;st=dotcom;8kp=1:0123456789abcdef", " y"),
+        ("0123456789abcdef0123456789abcdef.", "AbCdEf0123456789", ""),
+        ('mistral_api_key: "', "AbCdEf0123456789AbCdEf0123456789", '"'),
+        ('{"mistralApiKey":"', "AbCdEf0123456789AbCdEf0123456789", '"}'),
+    ],
+)
+def test_newer_forms_in_bodies(before: str, key: str, after: str) -> None:
+    """Keys of Google, Copilot, Z.ai and Mistral are masked wherever they stand in a recorded body."""
+    masked, count = redact_body(f"x {before}{key}{after}".encode(), ())
+    assert (masked.decode(), count) == (f"x {before}{MASK}{after}", 1)
+
+
+@pytest.mark.parametrize(
     "text",
     [
         *("task-management-of-risk-assessment", "the function may_hold_any_piece_of_text_at_all(x)"),
@@ -52,6 +69,7 @@ def test_each_name(name: str) -> None:
         "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
         *("https://api.example/v1/messages?beta=true#a@b", "MAX_TOKENS=1024 PRIMARY_KEY = id"),
         *("ASIAN KEYBOARD, fc-match, pa-ss, re_compile", "-----BEGIN CERTIFICATE-----"),
+        "FAQ. This is the question: tid=5, md5 0123456789abcdef0123456789abcdef.jsonl",
     ],
 )
 def test_what_is_no_key(text: str) -> None:

@@ -1,0 +1,55 @@
+"""What is known of each provider: a file each, found by its being here. How to add one: CONTRIBUTING."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache, lru_cache
+
+from hivemind.providers.base import Headers
+from hivemind.providers.table import Meaning, Provider, compiled
+
+
+@cache
+def providers() -> tuple[Provider, ...]:
+    """Return the providers of all files, by the files' names."""
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return tuple(importlib.import_module(f"{__name__}.{name}").PROVIDER for name in names)
+
+
+@lru_cache(maxsize=256)
+def at_host(host: str) -> Provider | None:
+    """Return the provider that an upstream's host name, in lower case, belongs to; None: unknown."""
+    return next((each for each in providers() if each.serves(host)), None)
+
+
+def provider_of(host: str, headers: Headers = (), body: bytes = b"") -> Provider | None:
+    """Return the provider that answered: by the host, else by the form of its error, else by a header that only it
+    has. None: unknown, or a gateway whose upstream can't be told."""
+    if host and (found := at_host(host)) is not None:
+        return found
+    text = body.decode("utf-8", "replace")
+    for each in providers():
+        if each.errors and compiled(each.errors).search(text):
+            return each
+    names = [name.decode("latin-1") for name, _ in headers]
+    return next((p for p in providers() if p.headers and any(n.startswith(p.headers) for n in names)), None)
+
+
+def refusal_of(provider: Provider | None, codes: frozenset[str], text: str) -> Meaning | None:
+    """Return what the rows say of an error with these codes, in lower case, and this text: those of its provider first,
+    then those of all others, because gateways pass errors on, if they agree. None: no row matches.
+
+    A number alone means something else to each provider.
+    """
+    if provider is not None:
+        for row in provider.refusals:
+            if row.matches(codes, text):
+                return row.meaning
+    found = {
+        row.meaning
+        for each in providers()
+        for row in each.refusals
+        if (row.text or not row.code.isdigit()) and row.matches(codes, text)
+    }
+    return found.pop() if len(found) == 1 else None

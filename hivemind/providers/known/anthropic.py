@@ -1,0 +1,52 @@
+"""Anthropic's API, with a key or a subscription."""
+
+from hivemind.providers.table import Meaning, Provider, Refusal, Wait
+
+PROVIDER = Provider(
+    name="anthropic",
+    hosts=("api.anthropic.com",),
+    headers=("anthropic-ratelimit-",),
+    refusals=(
+        Refusal(
+            meaning=Meaning.USED_UP,
+            text="extra usage is required",
+            example=(
+                '{"type":"error","error":{"type":"rate_limit_error","message":"Extra usage is required for long '
+                'context requests."}}'
+            ),
+            source="https://github.com/anthropics/claude-code/issues",
+            seen="2026-08",
+        ),
+        Refusal(
+            meaning=Meaning.FORBIDDEN,
+            text="credit balance is too low",
+            status=400,
+            example=(
+                '{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too '
+                "low to access the Anthropic API. Please go to Plans & Billing to upgrade or purchase "
+                'credits."}}'
+            ),
+            source="https://docs.anthropic.com/en/api/errors",
+            seen="2026-06",
+        ),
+        Refusal(
+            meaning=Meaning.THROTTLED,
+            text="would exceed your (?:organization|account)'s rate limit",
+            example=(
+                '{"type":"error","error":{"type":"rate_limit_error","message":"This request would exceed your '
+                "organization's rate limit of 30,000 input tokens per minute. Please reduce the prompt length or"
+                ' the maximum tokens requested, or try again later."}}'
+            ),
+            source="https://docs.anthropic.com/en/api/rate-limits",
+            seen="2026-06",
+        ),
+    ),
+    waits=(
+        Wait(
+            header="anthropic-ratelimit-unified-reset",
+            given=("anthropic-ratelimit-unified-status", "^rejected$"),
+            source="Claude Code 2.1.329, its own reader of these headers",
+            seen="2026-11",
+        ),
+    ),
+)

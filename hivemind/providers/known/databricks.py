@@ -1,0 +1,25 @@
+"""Databricks' model serving."""
+
+from hivemind.providers.table import Meaning, Provider, Refusal
+
+PROVIDER = Provider(
+    name="databricks",
+    hosts=(
+        ".cloud.databricks.com",
+        ".azuredatabricks.net",
+        ".gcp.databricks.com",
+    ),
+    headers=("x-databricks-",),
+    refusals=(
+        Refusal(
+            meaning=Meaning.THROTTLED,
+            code="request_limit_exceeded",
+            example=(
+                '{"error_code":"REQUEST_LIMIT_EXCEEDED","message":"REQUEST_LIMIT_EXCEEDED: Exceeded workspace '
+                'output tokens per minute rate limit for databricks-claude-sonnet-4."}'
+            ),
+            source="https://docs.databricks.com/aws/en/machine-learning/foundation-model-apis/limits",
+            seen="2026-06",
+        ),
+    ),
+)

@@ -1,0 +1,48 @@
+"""MiniMax, with token plans."""
+
+from hivemind.providers.table import Meaning, Provider, Refusal
+
+PROVIDER = Provider(
+    name="minimax",
+    hosts=(
+        "api.minimax.io",
+        "api.minimaxi.com",
+        "api.minimax.chat",
+    ),
+    errors=r'"base_resp"|\(2056\)',
+    zone_h=8,
+    refusals=(
+        Refusal(
+            meaning=Meaning.USED_UP,
+            text=r"\(2056\)",
+            example=(
+                '{"type":"error","error":{"type":"rate_limit_error","message":"usage limit exceeded, 5-hour '
+                "usage limit reached for Token Plan Starter (1000/1000 used), resets at 2026-11-29T15:00:00Z "
+                '(2056)"}}'
+            ),
+            source="https://github.com/MiniMax-AI/MiniMax-M2.7/issues/36",
+            seen="2026-06",
+        ),
+        Refusal(
+            meaning=Meaning.USED_UP,
+            code="1008",
+            example='{"base_resp":{"status_code":1008,"status_msg":"insufficient balance"}}',
+            source="https://www.minimax.io/platform/document/error-code",
+            seen="2026-06",
+        ),
+        Refusal(
+            meaning=Meaning.USED_UP,
+            code="2056",
+            example='{"base_resp":{"status_code":2056,"status_msg":"usage limit exceeded"}}',
+            source="https://www.minimax.io/platform/document/error-code",
+            seen="2026-06",
+        ),
+        Refusal(
+            meaning=Meaning.THROTTLED,
+            code="1002",
+            example='{"base_resp":{"status_code":1002,"status_msg":"rate limit exceeded(RPM)"}}',
+            source="https://www.minimax.io/platform/document/error-code",
+            seen="2026-06",
+        ),
+    ),
+)

@@ -1,0 +1,76 @@
+"""OpenAI's API, and Codex under a ChatGPT plan."""
+
+from hivemind.providers.table import Meaning, Provider, Refusal, Wait
+
+PROVIDER = Provider(
+    name="openai",
+    hosts=(
+        "api.openai.com",
+        ".api.openai.com",
+        "chatgpt.com",
+    ),
+    headers=(
+        "openai-",
+        "x-codex-",
+    ),
+    refusals=(
+        Refusal(
+            meaning=Meaning.USED_UP,
+            code="insufficient_quota",
+            text="^(?!.*(?:aliyun|alibaba))",
+            example=(
+                '{"error":{"message":"You exceeded your current quota, please check your plan and billing '
+                "details. For more information on this error, read the docs: https://platform.openai.com/docs/gu"
+                'ides/error-codes/api-errors.","type":"insufficient_quota","param":null,"code":"insufficient_quo'
+                'ta"}}'
+            ),
+            source="https://platform.openai.com/docs/guides/error-codes",
+            seen="2026-06",
+        ),
+        Refusal(
+            meaning=Meaning.USED_UP,
+            code="usage_limit_reached",
+            example=(
+                '{"error":{"message":"The usage limit has been '
+                'reached","type":"usage_limit_reached","plan_type":"pro","resets_in_seconds":208800}}'
+            ),
+            source="https://github.com/router-for-me/CLIProxyAPI/issues/1666",
+            seen="2026-10",
+        ),
+        Refusal(
+            meaning=Meaning.FORBIDDEN,
+            code="usage_not_included",
+            example=(
+                '{"error":{"message":"To use Codex with your ChatGPT plan, upgrade to '
+                'Plus","type":"usage_not_included"}}'
+            ),
+            source="https://github.com/router-for-me/CLIProxyAPI/issues/1666",
+            seen="2026-10",
+        ),
+        Refusal(
+            meaning=Meaning.TOO_LARGE,
+            text="request too large for",
+            example=(
+                '{"error":{"message":"Request too large for gpt-4.1 on tokens per min (TPM): Limit 30000, '
+                "Requested 37313. The input or output tokens must be reduced in order to run "
+                'successfully.","type":"tokens","code":"rate_limit_exceeded"}}'
+            ),
+            source='https://community.openai.com, "Request too large"',
+            seen="2026-05",
+        ),
+    ),
+    waits=(
+        Wait(
+            header="x-codex-primary-reset-after-seconds",
+            given=("x-codex-primary-used-percent", "^100"),
+            source="https://github.com/openai/codex, codex-rs, rate limits",
+            seen="2026-10",
+        ),
+        Wait(
+            header="x-codex-secondary-reset-after-seconds",
+            given=("x-codex-secondary-used-percent", "^100"),
+            source="https://github.com/openai/codex, codex-rs, rate limits",
+            seen="2026-10",
+        ),
+    ),
+)

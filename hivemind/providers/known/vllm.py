@@ -1,0 +1,29 @@
+"""vLLM, SGLang and what is built on them."""
+
+from hivemind.providers.table import Meaning, Provider, Refusal
+
+PROVIDER = Provider(
+    name="vllm",
+    headers=("x-vllm-",),
+    refusals=(
+        Refusal(
+            meaning=Meaning.FULL,
+            text="engine is overloaded",
+            status=503,
+            example=(
+                '{"object":"error","message":"The engine is overloaded, the request queue is '
+                'full","type":"ServiceUnavailableError","param":null,"code":503}'
+            ),
+            source="https://github.com/vllm-project/vllm/issues",
+            seen="2026-05",
+        ),
+        Refusal(
+            meaning=Meaning.FULL,
+            text="queue is full",
+            status=503,
+            example='{"object":"error","message":"The request queue is full.","type":"AbortRequest","code":503}',
+            source="https://github.com/sgl-project/sglang, scheduler.py",
+            seen="2026-05",
+        ),
+    ),
+)

@@ -1,0 +1,96 @@
+"""What a provider's own words mean, as data: the classes of the rows in :mod:`hivemind.providers.known`.
+
+A file there describes one provider, gateway or server, in a constant `PROVIDER`, and holds nothing but rows. Each row
+stands on bytes that were recorded or documented: its `example`, by which the tests hold it to what the reader says.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+
+
+@cache
+def compiled(pattern: str) -> re.Pattern[str]:
+    """Return the pattern without regard to case, compiled on first use, because that takes some milliseconds."""
+    return re.compile(pattern, re.I)
+
+
+class Meaning(Enum):
+    """What a refusal says about the next attempt."""
+
+    USED_UP = "used_up"
+    """Credit, a plan, or the quota of a day or longer: no attempt helps, unless a nearer wait is stated."""
+    FORBIDDEN = "forbidden"
+    """As :attr:`USED_UP`, whatever wait is stated."""
+    TOO_LARGE = "too_large"
+    """This request alone can never pass."""
+    THROTTLED = "throttled"
+    """It passes after a while, whatever words stand beside."""
+    FULL = "full"
+    """The provider is at its capacity, whoever asks."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """What every row states of its own origin."""
+
+    source: str
+    """URL or name of the document or report."""
+    seen: str
+    """When: `2026-11`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refusal(Row):
+    """One refusal. Of `code`, `text` and `status`, all that are given have to match."""
+
+    meaning: Meaning
+    example: str
+    """The body, as recorded or documented."""
+    code: str = ""
+    """One of the error's codes, types and status names, in lower case."""
+    text: str = ""
+    """Regular expression, searched in the error's text without regard to case."""
+    status: int = 429
+    """The example's status."""
+    headers: tuple[tuple[str, str], ...] = ()
+    """Headers of the example, where they matter."""
+
+    def matches(self, codes: frozenset[str], text: str) -> bool:
+        """Return whether an error with these codes and this text is one of this kind."""
+        return (not self.code or self.code in codes) and (not self.text or compiled(self.text).search(text) is not None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wait(Row):
+    """A header that states a wait under a name of its own: not `Retry-After`, and no `reset` of a rate limit."""
+
+    header: str
+    """In lower case. Its value: seconds, a duration, a date, or seconds or milliseconds since the epoch."""
+    given: tuple[str, str] | None = None
+    """Another header and a regular expression of its value, without which this one says nothing of the refusal."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provider:
+    """A provider, gateway or server."""
+
+    name: str
+    hosts: tuple[str, ...] = ()
+    """Its host names; `.example.com`: all below that domain."""
+    headers: tuple[str, ...] = ()
+    """Beginnings of names of headers that only its replies have, in lower case."""
+    errors: str = ""
+    """Regular expression that only its errors' bodies match."""
+    zone_h: float = 0.0
+    """Hours from UTC of the times that it states without a zone."""
+    refusals: tuple[Refusal, ...] = ()
+    """The first that matches counts."""
+    waits: tuple[Wait, ...] = ()
+
+    def serves(self, host: str) -> bool:
+        """Return whether a host name, in lower case, is one of its own."""
+        return any(host == each.lstrip(".") or (each[0] == "." and host.endswith(each)) for each in self.hosts)

@@ -1,0 +1,176 @@
+"""Used-up plans, credits and days in the providers' own words, and throttles of a minute that resemble them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hivemind.providers.errors import classify, classify_event
+from hivemind.providers.meaning import meaning_of, plain_words
+from hivemind.providers.table import Meaning
+from hivemind.scheduler.types import Failure, FailureKind
+
+NOW = 1_795_893_000.0  # 2026-11-28T19:10:00Z
+PLAN = "You exceeded your current quota, please check your plan and billing details."
+
+
+def said(body: object, headers: dict[str, str] | None = None, status: int = 429) -> Failure:
+    data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+    pairs = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
+    failure = classify(status, pairs, data, NOW)
+    assert failure is not None
+    return failure
+
+
+def error(message: str, **more: object) -> object:
+    return {"error": {"message": message, **more}}
+
+
+USED_UP: dict[str, object] = {
+    # https://developers.cloudflare.com/workers-ai/platform/errors/
+    "cloudflare": error(
+        "you have used up your daily free allocation of 10,000 neurons, please upgrade to the Workers Paid plan"
+    ),
+    # https://github.com/huggingface/huggingface_hub/issues
+    "hugging face": {"error": "You have exceeded your monthly included credits for Inference Providers."},
+    # https://github.com/github/copilot-cli/issues/730
+    "copilot": error("You have exhausted your premium model quota", code="quota_exceeded"),
+    # https://docs.cohere.com/docs/rate-limits
+    "cohere": {"message": "You are using a Trial key, which is limited to 1000 API calls / month."},
+    # https://inference-docs.cerebras.ai/support/error
+    "cerebras": error(
+        "Tokens per day limit exceeded - too many tokens processed.",
+        type="too_many_tokens_error",
+        code="token_quota_exceeded",
+    ),
+    # https://docs.fireworks.ai/guides/inference-error-codes
+    "fireworks": error("Account x is suspended, possibly due to reaching the monthly spending limit."),
+    # https://platform.openai.com/docs/guides/error-codes
+    "openai": error(PLAN, type="insufficient_quota", code="insufficient_quota"),
+    # https://github.com/openai/codex, codex-rs/core/src/error.rs
+    "codex": error("The usage limit has been reached", type="usage_limit_reached", resets_in_seconds=208800),
+    # https://docs.anthropic.com/en/api/errors
+    "anthropic": error("Extra usage is required for long context requests.", type="rate_limit_error"),
+    # https://docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html
+    "bedrock": {"message": "Too many tokens per day, please wait before trying again."},
+    # https://github.com/google-gemini/gemini-cli, classifyGoogleError
+    "gemini": error(
+        PLAN,
+        status="RESOURCE_EXHAUSTED",
+        details=[{"violations": [{"quotaId": "GenerateRequestsPerDayPerProject"}]}, {"retryDelay": "34s"}],
+    ),
+    # https://github.com/google-gemini/gemini-cli/issues, Code Assist
+    "code assist": error("You have exhausted your capacity on this model. Your quota will reset after 3h20m5s."),
+    # https://docs.z.ai/api-reference/api-code
+    "z.ai": error("Weekly/Monthly Limit Exhausted. Your limit will reset at 2026-12-01 10:00:00", code="1310"),
+    "zhipu": error("已达到 5 小时的使用上限。您的限额将在 2026-11-29 07:41:44 重置。", code="1308"),
+    # https://github.com/QuantumNous/new-api
+    "new-api": error("用户额度不足, 剩余额度: 0", type="new_api_error"),
+    "new-api code": error("Aufgebraucht", code="insufficient_user_quota"),
+    # https://docs.litellm.ai/docs/proxy/users
+    "litellm": error("Budget has been exceeded! Current cost: 0.02, Max budget: 0.01", type="budget_exceeded"),
+    # https://openrouter.ai/docs/api-reference/limits
+    "openrouter": error("Rate limit exceeded: free-models-per-day. Add 10 credits to unlock 1000 requests per day"),
+    "openrouter key": error("Key limit exceeded (total limit). Manage it using https://openrouter.ai/settings/keys"),
+    # https://help.aliyun.com/zh/model-studio/error-code
+    "dashscope": error("The free tier of the model has been exhausted.", code="AllocationQuota.FreeTierOnly"),
+    # Of no table: the words alone tell.
+    "text": "Daily limit reached",
+    "wallet": error("Wallet empty. Please add funds."),
+    "team": {"error": "Your team has run out of credits"},
+    "cycle": error("Quota for this billing cycle is exhausted"),
+    "tomorrow": error("Please come back tomorrow"),
+    "subscription": error("Your subscription has expired"),
+    "cap": error("You have reached your plan's message cap"),
+    "hours": error("Request limit reached, resets in 58 hours"),
+    "a field": error("Limit reached", resetsAt="2026-11-30T00:00:00Z"),
+    "balance": error("token balance depleted"),
+    "chinese": error("账户余额不足，请充值"),
+    "seat": error("Monthly request allotment is spent"),
+}
+
+THROTTLES: dict[str, tuple[object, dict[str, str]]] = {
+    "another header": (error(PLAN, code="insufficient_quota"), {"retry-after": "20"}),
+    # https://help.aliyun.com/zh/model-studio/error-code
+    "dashscope": (error(f"{PLAN} See https://help.aliyun.com/x#token-limit", code="insufficient_quota"), {}),
+    "dashscope code": (error("Allocated quota exceeded, please increase your quota limit."), {}),
+    "another date": (error("Usage limit reached. Your limit will reset at 2026-11-28 19:10:40", code="1308"), {}),
+    "a field": (error("Usage limit reached", reset="2026-11-28T19:10:50Z"), {}),
+    "codex": (error("The usage limit has been reached", type="usage_limit_reached", resets_in_seconds=40), {}),
+    # https://inference-docs.cerebras.ai/support/error
+    "cerebras": (error("Tokens per minute limit exceeded - too many tokens.", code="token_quota_exceeded"), {}),
+    # https://docs.z.ai/api-reference/api-code; zai-org/GLM-4 #802
+    "another code": (error("Usage limit reached", code="1302"), {}),
+    "zhipu": (error("您的账户已达到速率限制，请您控制请求频率", code="1302"), {}),
+    # https://console.groq.com/docs/rate-limits
+    "groq": (error("on tokens per minute (TPM): Limit 6000, Used 5900, Requested 900. Upgrade to Dev Tier today"), {}),
+    "google": (error("Resource has been exhausted (e.g. check quota).", status="RESOURCE_EXHAUSTED"), {}),
+    "vertex": (error("Quota exceeded for aiplatform.googleapis.com/x. Please submit a quota increase request."), {}),
+    # learn.microsoft.com, azure-openai-429-token-rate-limit
+    "azure": (error("Requests have exceeded token rate limit of your current OpenAI S0 pricing tier."), {}),
+    # https://docs.cohere.com/docs/rate-limits
+    "cohere": ({"message": "You are using a Trial key, which is limited to 10 API calls / minute. Upgrade"}, {}),
+    # https://docs.voyageai.com/docs/rate-limits
+    "voyage": ({"detail": "You have not yet added your payment method and will have reduced rate limits of 3 RPM"}, {}),
+    "openrouter": (error("Rate limit exceeded: free-models-per-min. Add credits for more"), {}),
+    "concurrency": (error("limited to 3 concurrent requests on the free plan; upgrade for more"), {}),
+    "a limit's reset": (error("Insufficient credits"), {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "12"}),
+    "draft": (error("Usage limit reached"), {"ratelimit": '"burst";r=0;t=30, "day";r=900;t=80000'}),
+    "a day's window beside": (error("Rate limit"), {"x-ratelimit-remaining-day": "9", "x-ratelimit-reset-day": "4e4"}),
+    # https://docs.anthropic.com/en/api/rate-limits
+    "anthropic": (
+        error("exceed your rate limit of 30,000 input tokens per minute. Please reduce the prompt length"),
+        {},
+    ),
+    "nothing": ({}, {}),
+    "a page": ("<html>monthly</html>", {}),
+}
+
+TOO_LARGE = (
+    "Request too large for m on tokens per min (TPM): Limit 30000, Requested 37313. The input must be reduced",
+    "Rate limit reached on TPM: Limit 30,000, Used 0, Requested 40,000. Please try again in 20s",
+)
+
+
+@pytest.mark.parametrize("name", USED_UP)
+def test_what_is_used_up_is_final(name: str) -> None:
+    """No code has to be known: words of money, plans and long windows tell, and a wait of more than five minutes."""
+    failure = said(USED_UP[name])
+    assert (failure.kind, failure.retryable) == (FailureKind.QUOTA, False)
+
+
+@pytest.mark.parametrize("name", THROTTLES)
+def test_throttles_are_waited_for(name: str) -> None:
+    """A nearer wait, a short window or a known code beside the words makes a throttle of them."""
+    failure = said(*THROTTLES[name])
+    assert (failure.kind, failure.retryable) == (FailureKind.RATE_LIMITED, True)
+
+
+@pytest.mark.parametrize("message", TOO_LARGE)
+def test_a_request_that_can_never_pass(message: str) -> None:
+    """More than the whole limit is the request's own fault, so it says nothing of the provider's load."""
+    failure = said(error(message, code="rate_limit_exceeded"))
+    assert (failure.kind, failure.retryable) == (FailureKind.CLIENT_ERROR, False)
+
+
+@pytest.mark.parametrize("name", ["copilot", "hugging face", "wallet", "zhipu", "cerebras"])
+def test_events_mean_the_same(name: str) -> None:
+    """An error inside a stream without a status is booked as the refusal that it is."""
+    failure = classify_event(json.dumps(USED_UP[name]).encode())
+    assert (failure.kind, failure.status, failure.retryable) == (FailureKind.QUOTA, 429, False)
+
+
+def test_a_refusal_is_quoted_without_keys() -> None:
+    """The provider's words are shown on one line, bounded and redacted."""
+    failure = said(error("No credits\nfor sk-ant-REDACTED " + "x " * 200, code="broke"))
+    assert failure.message.startswith("429 broke: No credits for *** x x")
+    assert len(failure.message) < 180
+
+
+@pytest.mark.parametrize(
+    "text", ["no " * 9999, "plan a b c " * 999, "exceeded " * 999, "1" * 9999, "", "wait 1 " * 999]
+)
+def test_any_words_have_a_meaning(text: str) -> None:
+    """Words of any number are read, as far as it takes no time."""
+    assert meaning_of(plain_words(text)) in (None, *Meaning)
