@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from hivemind.providers.profiles import PROFILES
+from hivemind.providers.profiles import PROFILES, plain_name
 from hivemind.providers.tiers import BATCH, FAST, FLEX, PRIORITY, ULTRAFAST
 from hivemind.scheduler.types import Usage
 
@@ -108,9 +108,13 @@ class Prices:
 
         at = datetime.fromtimestamp(self._wall(), UTC)
         nothing = genai_prices.Usage(input_tokens=0, output_tokens=0)
-        try:
-            found = genai_prices.calc_price(nothing, model, provider_id=profile.priced_as, genai_request_timestamp=at)
-        except LookupError:
+        for seller, name in _sold_as(profile.priced_as, model):
+            try:
+                found = genai_prices.calc_price(nothing, name, provider_id=seller, genai_request_timestamp=at)
+                break
+            except LookupError:
+                continue
+        else:
             return None
         price = found.model_price
         if not tier:
@@ -118,6 +122,15 @@ class Prices:
         at_tier = found.model.get_prices(at, _CONTEXTS.get(tier))
         factor = _FACTORS.get((found.provider.id, tier), 1.0) if at_tier == price else 1.0
         return _rates(at_tier, factor)
+
+
+def _sold_as(seller: str, model: str) -> list[tuple[str, str]]:
+    """Return under which names to look a model up, and at whom, in this order: one at a gateway may be Amazon's, or its
+    maker's under a longer name."""
+    found = [(seller, model)]
+    if seller == "litellm" and (plain := plain_name(model)) != model.lower():
+        found += [("aws", model.rpartition("/")[2]), (seller, plain)]
+    return found
 
 
 def _rates(price: ModelPrice, factor: float = 1.0) -> Rates | None:

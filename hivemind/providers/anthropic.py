@@ -7,9 +7,12 @@ import re
 from hivemind.providers import json_fields
 from hivemind.providers.base import Facts, StreamForm
 from hivemind.providers.clients import UNKNOWN, TryAgain
+from hivemind.providers.counts import usage_in
 from hivemind.providers.dialect import Dialect, encode
 from hivemind.providers.errors import ErrorObject, classify_event, kind_of
+from hivemind.providers.failing import EMPTY, failure_in, finish_failure
 from hivemind.providers.json_fields import Members, Shape
+from hivemind.providers.known import named_by
 from hivemind.providers.outline import size_chars
 from hivemind.providers.sse import fields
 from hivemind.providers.taps import Reader
@@ -34,6 +37,7 @@ _BATCH_SEARCHED = 64 * 1024
 """Bytes of a batch in which its first request's model is looked for: a batch may have 100,000 requests."""
 _CONTENT = b"event: content_block_delta\ndata: {"
 _AFTER_CONTENT = b'"}}'
+_WITHOUT_NEWS = frozenset({"ping", "content_block_start"})
 _LONGEST_USER = 4096
 """Characters of a user id that are looked at; Claude Code's has some 200."""
 
@@ -42,6 +46,7 @@ _USER_ID = Shape("session_id:text")
 _THREAD = Shape("type:text")
 _REQUEST = Shape("model:text stream:flag max_tokens:count speed:text requests", metadata=_METADATA, thread=_THREAD)
 _DELTA = Shape("text thinking partial_json")
+_STOP = Shape("stop_reason:text")
 _CREATION = Shape("ephemeral_1h_input_tokens:count")
 _USAGE = Shape(
     "input_tokens:count cache_creation_input_tokens:count cache_read_input_tokens:count output_tokens:count"
@@ -66,10 +71,11 @@ class AnthropicReader(Reader):
     def record(self, record: bytes) -> None:
         name, data = fields(record)
         event = _EVENT.read(data)
+        state = self.state
         if not event and name != b"error":
+            state.error = state.error or failure_in(data)
             return
         kind = kind_of(name, event)
-        state = self.state
         if kind == "content_block_delta":
             state.content_started = True
             delta = _DELTA.within(event, "delta")
@@ -80,32 +86,46 @@ class AnthropicReader(Reader):
         elif kind == "content_block_stop":
             state.content_started = True  # a block that was complete in its start
         elif kind == "message_start":
-            self._count(_MESSAGE.within(event, "message"))
+            self._count(_MESSAGE.within(event, "message"), data)
         elif kind == "message_delta":
-            state.content_started = True  # a message without any block: the reply is decided
-            state.usage_final = self._count(event)
+            reason = json_fields.text(_STOP.within(event, "delta"), "stop_reason")
+            if failure := finish_failure(reason):
+                state.error = failure
+            else:
+                state.content_started = True  # a message without any block
+                state.decided = state.decided or bool(reason)
+            state.usage_final = self._count(event, data)
         elif kind == "message_stop":
-            state.complete = state.content_started = True
+            state.complete = state.content_started
+            state.error = state.error if state.content_started else EMPTY
         elif kind in ("error", "response.failed"):
             state.error = classify_event(data)
+        elif kind not in _WITHOUT_NEWS:
+            state.error = state.error or failure_in(data)
 
     def content_size(self, record: bytes) -> int:
         if record.startswith(self._head) and record.count(b"\n") == 1 and b"\r" not in record:
             return len(record)
         return 0
 
-    def whole(self, body: bytes) -> None:
-        self._count(_MESSAGE.read(body))
+    def closed(self) -> None:
+        """Complete after a stop reason too, since some gateways omit `message_stop`."""
+        self.state.complete = self.state.complete or self.state.decided
 
-    def _count(self, message: Members) -> bool:
-        """Add the usage of a message or event; return whether it states the output.
+    def whole(self, body: bytes) -> None:
+        self._count(_MESSAGE.read(body), body)
+
+    def _count(self, message: Members, data: bytes) -> bool:
+        """Add the usage of a message or event, which has the members `message`; return whether it states the output.
 
         Counts are cumulative; those that a later one omits keep their value.
         """
         usage = _USAGE.within(message, "usage")
-        if not usage:
-            return False
         state = self.state
+        if "input_tokens" not in usage and "output_tokens" not in usage:
+            found = usage_in(data, state.tier)  # under other names
+            state.usage = found or state.usage
+            return found is not None and found.output_tokens > 0
         before = state.usage or Usage()
         # A reply at the standard service tier may be one in fast mode.
         state.tier = tier_of(json_fields.text(usage, "speed"), state.tier) or tier_of(
@@ -164,9 +184,10 @@ class Anthropic(Dialect):
             first = _MODEL.search(bytes(json_fields.raw(request, "requests"))[:_BATCH_SEARCHED])
             model = first[1].decode() if first else ""
             return Facts(model=model, size_chars=size_chars(body), continues_state=True, unmetered=True, tier=BATCH)
+        model, _ = named_by(path)
         stream = json_fields.flag(request, "stream") is True
         return Facts(
-            model=json_fields.text(request, "model"),
+            model=model or json_fields.text(request, "model"),
             stream=stream,
             size_chars=size_chars(body),
             max_output_tokens=json_fields.count(request, "max_tokens"),

@@ -29,6 +29,8 @@ class StreamForm(Enum):
     SSE = "sse"
     NDJSON = "ndjson"
     JSON_ARRAY = "json_array"
+    FRAMES = "frames"
+    """Binary frames of Amazon's (application/vnd.amazon.eventstream)."""
     ANY = "any"
     """Unknown; it is forwarded as it arrives."""
 
@@ -74,6 +76,10 @@ class TapState:
     complete: bool = False
     """The dialect's end marker has arrived (message_stop, [DONE], response.completed, done:true, finishReason;
     for a whole reply, in a stream's place too, any end but one within its JSON)."""
+    decided: bool = False
+    """The reply says why it ended, so that nothing but its end marker can be missing."""
+    streamed: bool = False
+    """It is an event stream, though its head says otherwise."""
     error: Failure | None = None
     """An error event in the stream, or in a whole reply with status 200, classified like the same error with a
     status. Whether content had begun isn't considered."""

@@ -215,6 +215,20 @@ _STATUS_WORDS = {
 }
 WORD_STATUS = {word: status for status, words in _STATUS_WORDS.items() for word in words}
 """The status that goes with an error code, for errors inside a stream."""
+_STATUS_TEXT = (
+    (429, re.compile(r"too many requests|(?:rate|qps|request) ?limit|throttl|频率|并发|限流", re.I)),
+    (529, re.compile(r"overload|\bbusy\b|capacity|繁忙", re.I)),
+    (503, re.compile(r"unavailable|loading model", re.I)),
+    (504, re.compile(r"tim(?:ed|e) ?out|deadline", re.I)),
+    (401, re.compile(r"\b(?:api|access) ?(?:key|token)\b|unauthori[sz]ed|authenticat", re.I)),
+    (
+        400,
+        re.compile(
+            r"\binvalid (?:param|arg|request)|\bbad request|context length|too long|not support|sensitive", re.I
+        ),
+    ),
+)
+"""Words that tell the status of an error that states none."""
 _FAULT_OF_REQUEST = re.compile(r"invalid|image|unsupported|content_policy|too_large|too_long|not_found", re.I)
 
 
@@ -276,7 +290,10 @@ def status_of(info: ErrorInfo, provider: Provider | None = None) -> int:
         return 429
     if any(map(_FAULT_OF_REQUEST.search, codes)):
         return 400
-    return 429 if meaning_of(plain_words(info.text, *info.words)) is Meaning.USED_UP else 500
+    words = plain_words(info.text, *info.words)
+    if meaning_of(words) is Meaning.USED_UP:
+        return 429
+    return next((status for status, pattern in _STATUS_TEXT if pattern.search(words)), 500)
 
 
 def judge(

@@ -10,6 +10,7 @@ from hivemind.providers.base import Facts, StreamForm
 from hivemind.providers.clients import UNKNOWN, TryAgain
 from hivemind.providers.dialect import Dialect, encode, failure_status
 from hivemind.providers.errors import ErrorObject, classify_event, is_error
+from hivemind.providers.failing import failure_in
 from hivemind.providers.json_fields import Members, Shape
 from hivemind.providers.outline import size_chars
 from hivemind.providers.sse import fields
@@ -19,6 +20,8 @@ from hivemind.scheduler.types import Failure, Usage
 
 MODEL_CALL = re.compile(r"/models/([^/:]+):([A-Za-z]+)$")
 """Model and method of a path; Google names the model there and not in the body."""
+_INTERNAL_CALL = re.compile(r"/v1internal:([A-Za-z]+)$")
+"""Method of a path of Code Assist, which wraps request and reply and names the model in the body."""
 _BATCH_METHODS = frozenset({"batchGenerateContent", "asyncBatchEmbedContent"})
 """Batches, which are processed later; their reply has no usage."""
 _SSE_QUERY = re.compile(r"(?:^|&)alt=sse(?:&|$)")
@@ -37,11 +40,12 @@ _STATUS_NAMES = {
 
 _REQUEST = Shape(
     "model stream generationConfig generation_config previous_interaction_id store background"
-    " serviceTier:text service_tier:text"
+    " serviceTier:text service_tier:text request"
 )
 _GENERATION = Shape("maxOutputTokens max_output_tokens")
 _CHUNK = Shape(
     "type:text candidates usageMetadata promptFeedback error event_type interaction delta usage service_tier:text"
+    " response"
 )
 _CANDIDATE = Shape("content finishReason")
 _CONTENT = Shape("parts")
@@ -69,7 +73,11 @@ class GoogleReader(Reader):
         elif json_fields.filled(chunk, "event_type"):
             self._interaction(json_fields.text(chunk, "event_type"), chunk)
         else:
+            if "response" in chunk:
+                chunk = _CHUNK.within(chunk, "response")
             self._generated(chunk)
+            if "candidates" not in chunk and "usageMetadata" not in chunk and "promptFeedback" not in chunk:
+                self.state.error = self.state.error or failure_in(data)
 
     def _generated(self, chunk: Members) -> None:
         state = self.state
@@ -99,7 +107,8 @@ class GoogleReader(Reader):
             state.error = classify_event(b"")
 
     def whole(self, body: bytes) -> None:
-        for chunk in [one] if (one := _CHUNK.read(body)) else _CHUNK.all_in(body):
+        for each in [one] if (one := _CHUNK.read(body)) else _CHUNK.all_in(body):
+            chunk = _CHUNK.within(each, "response") or each
             self.state.usage = self._generated_usage(chunk) or self._interaction_usage(chunk) or self.state.usage
 
     def _generated_usage(self, chunk: Members) -> Usage | None:
@@ -134,15 +143,17 @@ class Google(Dialect):
     reader = GoogleReader
 
     def request_facts(self, path: str, query: str, body: bytes) -> Facts:
-        request = _REQUEST.read(body)
-        call = MODEL_CALL.search(path)
-        form = _form(call[2] if call else "", query, request)
+        request = outer = _REQUEST.read(body)
+        call, internal = MODEL_CALL.search(path), _INTERNAL_CALL.search(path)
+        if internal:
+            request = _REQUEST.within(outer, "request")
+        form = _form(call[2] if call else internal[1] if internal else "", query, request)
         batch = call is not None and call[2] in _BATCH_METHODS
         camel = json_fields.filled(request, "generationConfig")
         generation = _GENERATION.within(request, "generationConfig" if camel else "generation_config")
         stored = json_fields.flag(request, "store") is True or json_fields.flag(request, "background") is True
         return Facts(
-            model=unquote(call[1]) if call else json_fields.text(request, "model"),
+            model=unquote(call[1]) if call else json_fields.text(outer, "model"),
             stream=form is StreamForm.SSE,
             size_chars=size_chars(body),
             max_output_tokens=json_fields.count(generation, "maxOutputTokens", "max_output_tokens"),

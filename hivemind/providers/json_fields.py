@@ -24,7 +24,7 @@ MOST_ITEMS = 128
 _LONGEST_ARRAY = 128 * 1024
 _LONGEST_VALUE = 64 * 1024
 """Largest value in bytes that is decoded completely."""
-_EMPTY = (b"", b"null", b'""', b"[]", b"{}")
+_EMPTY = (b"", b"null", b"false", b'""', b"[]", b"{}")
 _ABSENT = Raw()
 
 _text = msgspec.json.Decoder(str)
@@ -159,7 +159,7 @@ def _as_count(value: Raw | int | None) -> int | None:
 
 
 def filled(members: Members, name: str) -> bool:
-    """Return whether a member is present and neither null nor empty."""
+    """Return whether a member is present and neither null, false nor empty."""
     value = members.get(name)
     return bytes(value) not in _EMPTY if type(value) is Raw else bool(value)
 

@@ -9,6 +9,7 @@ from hivemind.providers.base import Facts, StreamForm
 from hivemind.providers.clients import UNKNOWN, TryAgain
 from hivemind.providers.dialect import Dialect, encode, failure_status, failure_text
 from hivemind.providers.errors import classify_event, is_error, read_error
+from hivemind.providers.failing import failure_in
 from hivemind.providers.json_fields import Members, Shape
 from hivemind.providers.outline import size_chars
 from hivemind.providers.sse import fields
@@ -39,6 +40,8 @@ class OllamaReader(Reader):
         if is_error(b"", found):
             state.error = classify_event(data)
             return
+        if not found:
+            state.error = state.error or failure_in(data)
         message = _MESSAGE.within(found, "message")
         chars = json_fields.length(message, "content", "thinking", "tool_calls")
         chars += json_fields.length(found, "response", "thinking")

@@ -10,9 +10,12 @@ import re
 from hivemind.providers import json_fields
 from hivemind.providers.base import Facts, StreamForm
 from hivemind.providers.clients import UNKNOWN, TryAgain
+from hivemind.providers.counts import CACHED, WRITTEN, usage_from, usage_in
 from hivemind.providers.dialect import RETRYABLE, Dialect, encode, failure_status, failure_text
 from hivemind.providers.errors import ErrorObject, classify_event, error_object, is_error, kind_of
+from hivemind.providers.failing import EMPTY, failure_in, finish_failure
 from hivemind.providers.json_fields import Members, Shape
+from hivemind.providers.known import named_by
 from hivemind.providers.outline import size_chars
 from hivemind.providers.sse import fields
 from hivemind.providers.taps import Reader
@@ -44,16 +47,17 @@ _CHAT_REQUEST = Shape(
     " service_tier:text"
 )
 _CHUNK = Shape("choices usage error type:text service_tier:text")
-_CHOICE = Shape("delta text finish_reason")
+_CHOICE = Shape("delta text finish_reason:text error")
 _DELTA = Shape("content tool_calls function_call refusal reasoning reasoning_content audio")
 _RESPONSES_REQUEST = Shape(
     "model:text stream:flag max_output_tokens:count previous_response_id conversation store:flag background:flag"
     " prompt_cache_key:text service_tier:text"
 )
 _EVENT = Shape("type:text delta response error")
-_DETAILS = Shape("cached_tokens:count cache_write_tokens:count")
+_DETAILS = Shape(" ".join(f"{name}:count" for name in dict.fromkeys((*CACHED, *WRITTEN))))
 _USAGE = Shape(
-    "prompt_tokens:count completion_tokens:count input_tokens:count output_tokens:count",
+    "prompt_tokens:count completion_tokens:count input_tokens:count output_tokens:count total_tokens:count "
+    + " ".join(f"{name}:count" for name in dict.fromkeys((*CACHED, *WRITTEN))),
     prompt_tokens_details=_DETAILS,
     input_tokens_details=_DETAILS,
 )
@@ -69,10 +73,17 @@ def openai_usage(reply: Members, tier: str = "") -> Usage | None:
         return None
     chat = json_fields.filled(found, "prompt_tokens_details")
     details = _DETAILS.within(found, "prompt_tokens_details" if chat else "input_tokens_details")
-    total = prompt or 0
-    cached = min(total, json_fields.count(details, "cached_tokens") or 0)
-    written = min(total - cached, json_fields.count(details, "cache_write_tokens") or 0)
-    return Usage(total - cached - written, cached, written, output or 0, tier=tier)
+    cached = json_fields.count(details, *CACHED)
+    written = json_fields.count(details, *WRITTEN)
+    return usage_from(
+        prompt or 0,
+        output or 0,
+        (json_fields.count(found, *CACHED) if cached is None else cached) or 0,
+        (json_fields.count(found, *WRITTEN) if written is None else written) or 0,
+        total=json_fields.count(found, "total_tokens"),
+        apart=not chat and "prompt_tokens" not in found and "input_tokens_details" not in found,
+        tier=tier,
+    )
 
 
 def _error(status: int, reason: str, message: str) -> ErrorObject:
@@ -106,17 +117,16 @@ class OpenAIReader(Reader):
     def whole(self, body: bytes) -> None:
         reply, state = _REPLY.read(body), self.state
         state.tier = tier_of(json_fields.text(reply, "service_tier"), state.tier)
-        state.usage = openai_usage(reply, state.tier)
+        state.usage = openai_usage(reply, state.tier) or usage_in(body, state.tier)
 
 
 class ChatReader(OpenAIReader):
     """Reader of one reply of chat completions or completions."""
 
-    __slots__ = ("_finished", "_head")
+    __slots__ = ("_head",)
 
     def __init__(self) -> None:
         super().__init__()
-        self._finished = False
         self._head = b"\n"
         """The last chunk's beginning, which is the same in all of a reply."""
 
@@ -132,12 +142,17 @@ class ChatReader(OpenAIReader):
         choices = _CHOICE.items(chunk, "choices")
         for choice in choices:
             self._choice(choice)
+        if not choices and not json_fields.filled(chunk, "usage"):
+            self.state.error = self.state.error or failure_in(data)
         if choices and record.startswith(b"data: {"):
             self._head = record[: max(7, record.find(b'"choices"'))]
         state = self.state
         if "service_tier" in chunk:
             state.tier = tier_of(json_fields.text(chunk, "service_tier"), state.tier)
-        if json_fields.filled(chunk, "usage") and (usage := openai_usage(chunk, state.tier)):
+        usage = openai_usage(chunk, state.tier) if json_fields.filled(chunk, "usage") else None
+        if usage is None and (state.decided or not choices):
+            usage = usage_in(data, state.tier)
+        if usage is not None:
             state.usage = usage
             state.usage_final = not choices
 
@@ -157,18 +172,26 @@ class ChatReader(OpenAIReader):
         delta = _DELTA.within(choice, "delta")
         chars = json_fields.length(choice, "text") + json_fields.length(delta, *delta)
         self.state.output_chars += chars
-        if json_fields.filled(choice, "finish_reason"):
-            self._finished = True
-        if chars or self._finished:
+        if chars:
             self.state.content_started = True
+        if json_fields.filled(choice, "error"):
+            self.state.error = classify_event(b'{"error":%b}' % bytes(json_fields.raw(choice, "error")))
+        elif json_fields.filled(choice, "finish_reason"):
+            if failure := finish_failure(json_fields.text(choice, "finish_reason")):
+                self.state.error = failure
+            else:
+                self.state.decided = self.state.content_started = True
 
     def _complete(self) -> None:
+        if not self.state.content_started:
+            self.state.error = self.state.error or EMPTY
+            return
         self.state.complete = self.state.content_started = True
         self.state.usage_final = self.state.usage is not None
 
     def closed(self) -> None:
         """Complete after a finish reason too, since some compatible servers omit `[DONE]`."""
-        if self._finished and not self.state.complete:
+        if self.state.decided and not self.state.complete:
             self._complete()
 
 
@@ -182,8 +205,9 @@ class OpenAIChat(OpenAI):
         request = _CHAT_REQUEST.read(body)
         stream = json_fields.flag(request, "stream") is True
         deployment = _DEPLOYMENT.search(path)
+        named = deployment[1] if deployment else named_by(path)[0]
         return Facts(
-            model=json_fields.text(request, "model") or (deployment[1] if deployment else ""),
+            model=json_fields.text(request, "model") or named,
             stream=stream,
             size_chars=size_chars(body),
             max_output_tokens=json_fields.count(request, "max_completion_tokens", "max_tokens"),
@@ -202,10 +226,11 @@ class ResponsesReader(OpenAIReader):
     def record(self, record: bytes) -> None:
         name, data = fields(record)
         event = _EVENT.read(data)
+        state = self.state
         if not event and name != b"error":
+            state.error = state.error or failure_in(data)
             return
         kind = kind_of(name, event)
-        state = self.state
         if kind.endswith(".delta"):
             state.content_started = True
             state.output_chars += json_fields.length(event, "delta")
@@ -215,6 +240,8 @@ class ResponsesReader(OpenAIReader):
             self._close(kind, bytes(json_fields.raw(event, "response")))
         elif kind == "error":
             state.error = classify_event(data)
+        elif not kind.startswith("response."):
+            state.error = state.error or failure_in(data)
 
     def content_size(self, record: bytes) -> int:
         end = record.find(b"\n")

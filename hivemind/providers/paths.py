@@ -10,8 +10,10 @@ from __future__ import annotations
 import re
 
 from hivemind.providers.anthropic import Anthropic
+from hivemind.providers.bedrock import Bedrock
 from hivemind.providers.dialect import Dialect
 from hivemind.providers.google import Google
+from hivemind.providers.known import dialect_named_by, free_posts
 from hivemind.providers.ollama import Ollama
 from hivemind.providers.openai import OpenAIChat, OpenAIResponses
 from hivemind.providers.plain import Plain
@@ -19,7 +21,8 @@ from hivemind.providers.plain import Plain
 # --- Dialects ---------------------------------------------------------------------------------------------------------
 
 DIALECTS: dict[str, Dialect] = {
-    dialect.name: dialect for dialect in (Anthropic(), OpenAIChat(), OpenAIResponses(), Google(), Ollama(), Plain())
+    dialect.name: dialect
+    for dialect in (Anthropic(), OpenAIChat(), OpenAIResponses(), Google(), Ollama(), Bedrock(), Plain())
 }
 """Every dialect by its name."""
 
@@ -53,7 +56,8 @@ def dialect_for(path: str) -> Dialect:
     Ollama's `/api/chat` differs from a gateway's `/api/v1/chat/completions` by its end.
     """
     path = path.rstrip("/") if len(path) <= _LONGEST_PATH else ""
-    return DIALECTS[next((name for name, pattern in _PATHS if pattern.search(path)), "plain")]
+    named = next((name for name, pattern in _PATHS if pattern.search(path)), None)
+    return DIALECTS[named or dialect_named_by(path) or "plain"]
 
 
 # --- Free requests ----------------------------------------------------------------------------------------------------
@@ -94,6 +98,7 @@ _FREE_POSTS = re.compile(
             # Ollama's own models.
             rb"^/api/(?:show|pull|push|create|copy|delete)",
             rb"^/api/blobs/" + _ID,
+            *free_posts(),
         )
     )
     + rb")/?$"

@@ -6,10 +6,11 @@ and an attempt that reached the upstream isn't retried.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hivemind.providers import json_fields
 from hivemind.providers.base import Facts, Headers, Steps, StreamForm, Tap, TapState
+from hivemind.providers.counts import usage_in
 from hivemind.providers.encoding import header
 from hivemind.providers.json_fields import Members, Shape
 from hivemind.providers.openai import OpenAI, openai_usage
@@ -31,8 +32,9 @@ _REQUEST = Shape("model max_tokens max_tokens_to_sample max_output_tokens servic
 _REPLY = Shape("usage response message service_tier:text")
 _BATCH = re.compile(r"/batch(?:es|/jobs)/?$")
 """Paths of OpenAI's and of Mistral's batches."""
-_CREATION = Shape("ephemeral_1h_input_tokens:count")
-_CACHE_COUNTS = Shape("cache_creation_input_tokens cache_read_input_tokens", cache_creation=_CREATION)
+_HOUR = "ephemeral_1h_input_tokens"
+_CREATION = Shape(f"{_HOUR}:count")
+_CACHE_COUNTS = Shape("", cache_creation=_CREATION)
 
 
 class PlainReader(Reader):
@@ -42,7 +44,7 @@ class PlainReader(Reader):
     __slots__ = ()
 
     def record(self, record: bytes) -> None:
-        if b'"usage"' in record:
+        if b'sage"' in record or b"oken" in record:
             self.whole(fields(record)[1] or record)
 
     def whole(self, body: bytes) -> None:
@@ -51,7 +53,7 @@ class PlainReader(Reader):
         state = self.state
         tier = json_fields.text(reply, "service_tier") or json_fields.text(inner, "service_tier")
         state.tier = tier_of(tier, state.tier)
-        usage = _usage(reply, state.tier) or _usage(inner, state.tier)
+        usage = _usage(reply, state.tier) or _usage(inner, state.tier) or usage_in(body, state.tier)
         if usage is not None:
             state.usage, state.usage_final = usage, True
 
@@ -128,17 +130,6 @@ class Plain(OpenAI):
 
 
 def _usage(reply: Members, tier: str) -> Usage | None:
-    found = openai_usage(reply)
-    if found is None:
-        return None
-    counts = _CACHE_COUNTS.within(reply, "usage")
-    written = json_fields.total(counts, "cache_creation_input_tokens")
-    # Anthropic's input tokens exclude cached ones, so these are added.
-    return Usage(
-        found.input_tokens,
-        found.cache_read_tokens + json_fields.total(counts, "cache_read_input_tokens"),
-        found.cache_write_tokens + written,
-        found.output_tokens,
-        min(written, json_fields.total(_CREATION.within(counts, "cache_creation"), "ephemeral_1h_input_tokens")),
-        tier=tier,
-    )
+    found = openai_usage(reply, tier)
+    for_an_hour = json_fields.total(_CREATION.within(_CACHE_COUNTS.within(reply, "usage"), "cache_creation"), _HOUR)
+    return found and replace(found, cache_write_1h_tokens=min(found.cache_write_tokens, for_an_hour))

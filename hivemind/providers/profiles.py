@@ -52,7 +52,7 @@ AZURE = Profile(
 )
 GOOGLE = Profile(
     name="google",
-    pattern=_HOST + r"(?:generativelanguage|[a-z0-9-]*aiplatform)\.googleapis\.com" + _END,
+    pattern=_HOST + r"(?:generativelanguage|[a-z0-9-]*aiplatform|cloudcode-pa)\.googleapis\.com" + _END,
     rpm=60,
     tpm=100_000,
     max_concurrency=8,
@@ -90,6 +90,9 @@ PROFILES: dict[str, Profile] = {
 """Every profile by its name, the most specific pattern first and the fallback last."""
 
 _SNAPSHOT = re.compile(r"(?:[-@]\d{8}|-\d{4}-\d{2}-\d{2}|-\d{4}|-0\d{2}|-latest|-v\d+(?::\d+)?|[-@]default)$")
+_BEFORE_NAME = re.compile(
+    r"^(?:(?:[a-z]{2,6}(?:-gov)?\.)?[a-z0-9]+\.(?=[a-z])(?=.*-v\d|.*:\d|claude|nova|llama)|databricks-)"
+)
 _CLAUDE_4 = re.compile(r"claude-(opus|sonnet)-4(?:[-.]\d{1,2})?$")
 
 
@@ -113,12 +116,18 @@ def assumed_lane(upstream: str, profile: Profile) -> LaneConfig:
     )
 
 
+def plain_name(model: str) -> str:
+    """Return a model's name in lower case without what gateways write before it: a path, region and maker (Bedrock), or
+    their own name (Databricks)."""
+    return _BEFORE_NAME.sub("", model.strip().lower().rpartition("/")[2])
+
+
 @lru_cache(maxsize=256)
 def family(model: str) -> str:
     """Return the name of the rate window of a model. Dated snapshots and aliases share their model's window. All of
     Claude Opus 4 share one, and all of Claude Sonnet 4 (Anthropic, "Rate limits"); later models have their own.
     """
-    name = model.strip().lower().rpartition("/")[2]
+    name = plain_name(model)
     while (base := _SNAPSHOT.sub("", name)) != name:
         name = base
     shared = _CLAUDE_4.fullmatch(name)

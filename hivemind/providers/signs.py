@@ -59,7 +59,7 @@ PROVIDERS: tuple[Provider, ...] = (
     Provider(
         "google",
         paths=r"/v1(?:beta\d*|alpha)?/(?:tuned)?models/[^/:]+:[a-zA-Z]+$|/v1(?:beta\d*|alpha)/|^/upload/v\d"
-        r"|/v1/projects/[^/]+/locations/",
+        r"|/v1(?:beta\d*)?/projects/[^/]+/locations/|/v1internal:",
         keys=r"AIza|AQ\.|ya29\.",
         headers=("x-goog-",),
         agents=r"google-genai-sdk/|GeminiCLI",

@@ -19,6 +19,8 @@ _COMMENTS = re.compile(rb"(?<=\n\n)(?::[^\n]*+\n\n)++")
 _MANY_COMMENTS = 4096
 """Shortest piece in bytes that is searched for them."""
 _BOM = b"\xef\xbb\xbf"
+_BARE_ERROR = b'{"error"'
+"""How an error begins that stands in a stream without a field."""
 _SPACE = b" \t\r\n" + _BOM
 _OUTSIDE = re.compile(rb'["{}]')
 _IN_STRING = re.compile(rb'["\\]')
@@ -142,7 +144,10 @@ class SseSplitter:
 
 
 def fields(block: bytes) -> tuple[bytes, bytes]:
-    """Return the event name (empty if absent) and the data of one block; both empty if it has too many lines."""
+    """Return the event name (empty if absent) and the data of one block; both empty if it has too many lines.
+
+    An error in a field `error` (llama.cpp until 2025), or without any, is an event `error`.
+    """
     if block.startswith(b"data: ") and b"\n" not in block:
         return b"", block[6:]
     name = b""
@@ -157,6 +162,8 @@ def fields(block: bytes) -> tuple[bytes, bytes]:
             data.append(value)
         elif key == b"event":
             name = value
+        elif key == b"error" or (key == _BARE_ERROR and block.startswith(_BARE_ERROR)):
+            return b"error", block if key == _BARE_ERROR else value
     return name, data[0] if len(data) == 1 else b"\n".join(data)
 
 

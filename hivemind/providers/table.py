@@ -75,6 +75,54 @@ class Wait(Row):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Failing(Row):
+    """A form of failures that come with status 200, which :mod:`hivemind.providers.failing` recognises by itself."""
+
+    example: str
+    """The last block of a stream, or a whole reply."""
+    stream: bool = True
+    status: int | None = 502
+    """The status that the failure counts as; None: nothing came."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts(Row):
+    """Names under which replies state what they used. Where the object with these names stands is found."""
+
+    input: str = ""
+    output: str = ""
+    cached: str = ""
+    """What was read from a cache."""
+    written: str = ""
+    """What was written into one."""
+    apart: bool = False
+    """Tokens of the cache aren't part of the input."""
+    example: str
+    """An event's data, or a whole reply of the dialect :attr:`dialect`."""
+    dialect: str = "openai_chat"
+    stream: bool = True
+    counted: tuple[int, int, int, int]
+    """What the example states: input without the cache, read from it, written, output."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Path(Row):
+    """Paths of its own under which a known dialect is spoken, or that cost nothing."""
+
+    path: str
+    """Regular expression, searched in a path without regard to case and matched at its end; its group `model`, if there
+    is one, is the model's name."""
+    dialect: str = ""
+    """Empty: a POST there is free."""
+    stream: bool | None = None
+    """Whether it is answered by a stream; None: the body says."""
+    example: str
+    """The path of a request."""
+    model: str = ""
+    """The model that the example names."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Provider:
     """A provider, gateway or server."""
 
@@ -90,6 +138,9 @@ class Provider:
     refusals: tuple[Refusal, ...] = ()
     """The first that matches counts."""
     waits: tuple[Wait, ...] = ()
+    failing: tuple[Failing, ...] = ()
+    counts: tuple[Counts, ...] = ()
+    paths: tuple[Path, ...] = ()
 
     def serves(self, host: str) -> bool:
         """Return whether a host name, in lower case, is one of its own."""

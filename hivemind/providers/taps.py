@@ -5,6 +5,7 @@ reply and long data doesn't hold the event loop.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable
 from itertools import chain
@@ -14,6 +15,8 @@ import msgspec
 from hivemind.providers.base import Facts, Headers, Steps, StreamForm, Tap, TapState
 from hivemind.providers.encoding import Decoder, decoder_for, header
 from hivemind.providers.errors import carries_error, classify_event
+from hivemind.providers.failing import failed_finish, failure_in_reply
+from hivemind.providers.frames import FrameSplitter
 from hivemind.providers.outline import SLICE, Outline
 from hivemind.providers.sse import MAX_LINES, ArraySplitter, LineSplitter, Splitter, SseSplitter
 
@@ -36,6 +39,7 @@ _DECODING = 16
 _SPLITTING = 256
 """Highest cost of splitting a slice, in records."""
 
+FRAMES_TYPE = "application/vnd.amazon.eventstream"
 _NDJSON_TYPES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
 
 _JSON = frozenset(
@@ -43,6 +47,11 @@ _JSON = frozenset(
     for value in (b"application/json", b"application/json; charset=utf-8", b"application/json; charset=UTF-8")
 )
 """Headers about a body of JSON as it is, in the usual spellings."""
+_EVENTS = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:data|event|id|retry|error)?:")
+_UNTOLD = re.compile(
+    rb"(?:\xef(?:\xbb\xbf?)?)?\s*(?:d|da|dat|data|e|ev|eve|even|event|er|err|erro|error|i|id|r|re|ret|retr|retry)?"
+)
+"""The beginning of a reply that may become an event stream."""
 _VAGUE_TYPES = ("", "text/plain", "application/octet-stream", "application/stream+json")
 """Media types of streams that servers don't describe."""
 
@@ -391,26 +400,89 @@ class WholeTap:
             read_whole(self._reader, body)
 
 
+class UnsureTap:
+    """A tap of a reply that says it is whole: its first bytes tell whether it is an event stream nevertheless."""
+
+    __slots__ = ("_first", "_headers", "_inner", "_reader", "_told", "state")
+
+    def __init__(self, reader: Reader, headers: Headers) -> None:
+        self.state = reader.state
+        self._reader = reader
+        self._headers = headers
+        self._inner: Tap = WholeTap(reader, decoder_for(headers))
+        self._first = b""
+        self._told = False
+
+    @property
+    def ends(self) -> tuple[bytes, ...]:
+        return self._inner.ends
+
+    @property
+    def is_between(self) -> bool:
+        return self._inner.is_between
+
+    def feed(self, data: bytes) -> Steps | None:
+        if self._told:
+            return self._inner.feed(data)
+        first = self._first = self._first + data if self._first else data
+        decoder = decoder_for(self._headers)
+        if decoder is not None:
+            first = next((piece for piece in decoder.steps(first) if piece.strip()), b"")
+        readable = decoder is None or not decoder.failed
+        if readable and len(self._first) < MAX_PRELUDE and _UNTOLD.fullmatch(first):
+            return None
+        self._told = True
+        if begins_stream(first):
+            self.state.streamed = True
+            self._inner = StreamTap(self._reader, SseSplitter(), decoder_for(self._headers))
+        data, self._first = self._first, b""
+        return self._inner.feed(data)
+
+    def end(self) -> Steps | None:
+        first = self._inner.feed(self._first) if self._first else None
+        return self._inner.end() if first is None else self._end_after(first)
+
+    def _end_after(self, steps: Steps) -> Steps:
+        yield from steps
+        yield from self._inner.end() or ()
+
+
+def begins_stream(data: bytes) -> bool:
+    """Return whether the first bytes of a reply are those of an event stream."""
+    return _EVENTS.match(data) is not None
+
+
+def begins_otherwise(data: bytes) -> bool:
+    """Return whether the first bytes of a reply aren't those of a document: white space, or an event stream."""
+    return data[:1] != b"{" and (data.isspace() or begins_stream(data))
+
+
 def is_short_json(headers: Headers, body: bytes) -> bool:
     """Return whether a whole reply is read by :func:`read_whole`; `headers` are those about the body."""
-    return len(headers) == 1 and headers[0] in _JSON and len(body) <= SHORT_WHOLE
+    return len(headers) == 1 and headers[0] in _JSON and len(body) <= SHORT_WHOLE and not begins_otherwise(body)
 
 
 def read_whole(reader: Reader, body: bytes) -> None:
     """Read a whole reply in JSON, decoded."""
+    state = reader.state
     if carries_error(body):
-        reader.state.error = classify_event(body)
-    else:
-        reader.whole(body)
-        reader.state.usage_final = reader.state.usage is not None
-        if reader.state.usage is None and _is_cut(body):
-            reader.state.complete = False
+        state.error = classify_event(body)
+        return
+    reader.whole(body)
+    state.usage_final = state.usage is not None
+    if state.usage is not None and state.usage.output_tokens:
+        state.error = failed_finish(body)
+        return
+    state.error = failure_in_reply(body)
+    if state.usage is None and _is_cut(body):
+        state.complete = False
 
 
 def _is_cut(body: bytes) -> bool:
-    """Return whether a body ends within its JSON. Other mistakes in it, such as NaN, are left to its reader."""
+    """Return whether a body is blank or ends within its JSON. Other mistakes in it, such as NaN, are left to its
+    reader."""
     if body.lstrip()[:1] not in (b"{", b"["):
-        return False
+        return not body.strip()
     try:
         msgspec.json.decode(body, type=msgspec.Raw)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -441,6 +513,10 @@ def form_of(headers: Headers, expected: StreamForm) -> StreamForm:
         return StreamForm.SSE
     if media in _NDJSON_TYPES:
         return StreamForm.NDJSON
+    if media == FRAMES_TYPE:
+        return StreamForm.FRAMES
+    if expected is StreamForm.FRAMES:
+        return StreamForm.WHOLE
     if expected not in (StreamForm.SSE, StreamForm.NDJSON) or media in _VAGUE_TYPES:
         return expected
     # A JSON object is a line of NDJSON too.
@@ -451,11 +527,13 @@ def tap_for(reader: Reader, headers: Headers, facts: Facts) -> Tap:
     """Return the tap for a reply's content type and encoding."""
     form = form_of(headers, facts.form)
     if form in (StreamForm.WHOLE, StreamForm.ANY):
-        return WholeTap(reader, decoder_for(headers))
+        return UnsureTap(reader, headers)
     is_json = _media(headers) == "application/json"
     splitter: Splitter = SseSplitter()
     if form is StreamForm.NDJSON:
         splitter = LineSplitter()
     elif form is StreamForm.JSON_ARRAY:
         splitter = ArraySplitter()
+    elif form is StreamForm.FRAMES:
+        splitter = FrameSplitter()
     return StreamTap(reader, splitter, decoder_for(headers), is_json=is_json)

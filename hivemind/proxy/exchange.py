@@ -16,16 +16,16 @@ from dataclasses import dataclass, replace
 
 from hivemind.journal.write.bodies import BodyRecorder
 from hivemind.providers.base import Limits, StreamForm, Tap, TapState
-from hivemind.providers.encoding import Decoder, decode_body, decoder_for
+from hivemind.providers.encoding import Decoder, decode_body, decoder_for, is_encoded
 from hivemind.providers.errors import MAX_ERROR_BODY, classify
+from hivemind.providers.failing import EMPTY
 from hivemind.providers.limits import read_limits
-from hivemind.providers.taps import is_short_json
+from hivemind.providers.taps import begins_otherwise, begins_stream, is_short_json
 from hivemind.proxy.asgi import StepRunner
 from hivemind.proxy.cycle import AnswerCut, Cycle
 from hivemind.proxy.engine import Engine
 from hivemind.proxy.reply import (
     FailedReply,
-    ReplyBuffer,
     final_form,
     in_pieces,
     mismatch_of,
@@ -52,7 +52,7 @@ from hivemind.upstream.base import StartedResponse, Truncated, UpstreamError, Up
 from hivemind.upstream.response import NativeResponse
 from hivemind.wire.call import Call, scheduler_request
 from hivemind.wire.recent_heads import Heads
-from hivemind.wire.request_head import Headers, about_body, for_client, value
+from hivemind.wire.request_head import Headers, about_body, for_client, value, without
 
 _log = logging.getLogger(__name__)
 
@@ -60,11 +60,7 @@ HOLD_LIMIT = 1 << 20
 """Most bytes of a reply that are held."""
 ERROR_LIMIT = 1 << 20
 """Most bytes of an error body that are read."""
-PRELUDE_S = 10.0
-"""A stream that has begun but has no content for so long (thinking, say) is released, so that the client sees signs of
-life; from then on it can't be retried."""
 _TRUNCATED = Failure(FailureKind.TRUNCATED, True, message="it ended before its own end marker")
-_EMPTY = Failure(FailureKind.TRUNCATED, True, message="the answer was empty")
 _TEXTS = {
     "circuit_open": "the upstream keeps failing, so requests wait until it is tried again",
     "queue_full": "too many requests are waiting already",
@@ -215,7 +211,9 @@ class Exchange:
             self._go_on(cycle)
 
     def _comes_whole(self, response: StartedResponse) -> bool:
-        return response.status == 200 and not in_pieces(about_body(response.headers), self.call.facts)
+        if response.status != 200 or in_pieces(about_body(response.headers), self.call.facts):
+            return False
+        return not (response.begun and begins_otherwise(response.begun))
 
     def _answer_at_once(self, response: StartedResponse, body: bytes, cycle: Cycle) -> bool:
         """Pass on an answer that came whole, if it is a plain success. Return whether it was; else nothing is done."""
@@ -392,6 +390,8 @@ class Exchange:
             body, ended = await read_up_to(response, 1)
         except UpstreamError as error:
             return await self._failed(self.call.failure_of(error))
+        if response.status == 200 and not is_encoded(response.headers) and begins_stream(body):
+            return await self._answered(response, body)
         if self.writer.started:
             return await self._mismatch_in_stream(mismatch)
         failure = Failure(FailureKind.CLIENT_ERROR, False, response.status, message=mismatch)
@@ -405,85 +405,84 @@ class Exchange:
         await self._send_error(400, "not_a_stream", f"the upstream answered {mismatch}", None)
         return True
 
-    async def _answered(self, response: UpstreamResponse) -> bool:
-        """Hold a successful reply until its first content."""
+    async def _answered(self, response: UpstreamResponse, first: bytes = b"") -> bool:
+        """Hold a successful reply until its first content; `first` are the bytes that were read of it."""
         tap = self.call.head.dialect.tap(response.headers, self.call.facts)
-        state = self._tap = tap.state
-        if not in_pieces(response.headers, self.call.facts):
-            return await self._answered_whole(response, tap)
-        buffer = ReplyBuffer(lambda: self._begin(response), self.writer, PRELUDE_S, self._shared.steps)
-        try:
-            while state.error is None:
-                try:
-                    data = await response.read()
-                except UpstreamError as error:
-                    failure = self.call.failure_of(error)
-                    if buffer.released:
-                        return await self._cut_prelude(failure, response, tap, buffer)
-                    return await self._failed(failure)
-                if not data:
-                    await self._ended(tap)
-                    break
-                if (rest := tap.feed(data)) is not None:
-                    await self._shared.steps.run(rest)
-                buffer.hold(data)
-                if buffer.released or buffer.size > HOLD_LIMIT or state.content_started:
-                    return await self._release(response, tap, buffer)
-            if buffer.released:
-                return await self._release(response, tap, buffer)
-        finally:
-            buffer.cancel()
-        whole = state.document and self.call.head.dialect.form is StreamForm.SSE
-        return await self._ended_early(response, state, buffer.take(), whole=whole)
+        self._tap = tap.state
+        if first or not in_pieces(response.headers, self.call.facts):
+            return await self._answered_whole(response, tap, first)
+        return await self._answered_in_pieces(response, tap)
 
-    async def _release(self, response: UpstreamResponse, tap: Tap, buffer: ReplyBuffer) -> bool:
-        try:
-            decoder = await buffer.release()
-        except Truncated as error:
-            return await self._truncated(self.call.failure_of(error))
-        return await self._stream(response, tap, decoder, buffer.take())
+    async def _answered_in_pieces(self, response: UpstreamResponse, tap: Tap, first: bytes = b"") -> bool:
+        """Hold a stream until its first content, and keep its client alive meanwhile; `first` are the bytes that the
+        tap has read already."""
+        state = tap.state
+        held = [first]
+        size = len(first)
+        self._arm_keepalive(response)
+        while not (state.content_started or state.error is not None or size > HOLD_LIMIT):
+            try:
+                data = await response.read()
+            except UpstreamError as error:
+                return await self._failed(self.call.failure_of(error))
+            if not data:
+                await self._ended(tap)
+                whole = state.document and self.call.head.dialect.form is StreamForm.SSE
+                return await self._ended_early(response, state, b"".join(held), whole=whole)
+            if (rest := tap.feed(data)) is not None:
+                await self._shared.steps.run(rest)
+            held.append(data)
+            size += len(data)
+        if state.failed:
+            return await self._ended_early(response, state, b"".join(held), whole=False)
+        return await self._stream(response, tap, await self._begin(response), b"".join(held))
 
-    async def _cut_prelude(self, failure: Failure, response: UpstreamResponse, tap: Tap, buffer: ReplyBuffer) -> bool:
-        """End a stream that was released before its first content, and failed before that."""
-        try:
-            decoder = await buffer.release()
-            await write(self.writer, decoder, buffer.take(), self._shared.steps)
-        except Truncated:
-            return await self._truncated(failure)
-        return await self._truncated(failure, self._takes_event(response, tap, decoder))
-
-    async def _answered_whole(self, response: UpstreamResponse, tap: Tap) -> bool:
-        """Hold a reply that isn't a stream to its end, unless it is very long; a truncated one can be retried."""
+    async def _answered_whole(self, response: UpstreamResponse, tap: Tap, first: bytes) -> bool:
+        """Hold a reply that isn't a stream to its end, unless it is very long; a truncated one can be retried. Blank
+        lines before it are signs of life, and passed on as they come."""
         held: list[bytes] = []
         size = 0
+        shows_life = not (self.call.facts.stream or is_encoded(response.headers))
         try:
-            while data := await response.read():
+            while data := first or await response.read():
+                first = b""
                 if (rest := tap.feed(data)) is not None:
                     await self._shared.steps.run(rest)
+                if shows_life and data.isspace() and not held:
+                    await self._pass_sign_of_life(response, data)
+                    continue
                 size += len(data)
                 if size <= HOLD_LIMIT:
                     held.append(data)
-                elif not self.writer.started:
+                elif not (self.writer.started and self.call.facts.stream):
                     return await self._stream(response, tap, await self._begin(response), b"".join([*held, data]))
+                if tap.state.streamed:
+                    return await self._answered_in_pieces(response, tap, b"".join(held))
         except UpstreamError as error:
             return await self._failed(self.call.failure_of(error))
         await self._ended(tap)
         return await self._ended_early(response, tap.state, b"".join(held), whole=True)
 
+    async def _pass_sign_of_life(self, response: UpstreamResponse, blank: bytes) -> None:
+        """Pass on white space before a whole answer, which may still fail: another one can follow it."""
+        if not self.writer.started:
+            await self.writer.start(response.status, without(self._head(response), b"content-length"))
+        await self.writer.write(blank)
+
     async def _ended_early(self, response: UpstreamResponse, state: TapState, body: bytes, *, whole: bool) -> bool:
         """Handle a reply that was held to its end: a whole one, or a stream that ended or failed before its content."""
         if state.error is not None:
             return await self._failed(state.error, FailedReply(response, body, stream=not whole))
+        if whole and not body.strip() and response.status == 200:
+            return await self._failed(EMPTY)
         if not state.complete:
             return await self._failed(_TRUNCATED)
-        if whole and not body and response.status == 200:
-            return await self._failed(_EMPTY)
         await self._stop_keepalive()
         if not self.writer.started:
             self._engine.succeed(self.ticket, response.status, self._usage())
             await self.writer.answer(response.status, self._head(response), body)
             return True
-        if whole:
+        if whole and self.call.facts.stream:
             return await self._mismatch_in_stream(mismatch_text(response.status, response.headers, stream=True))
         try:
             await write(self.writer, decoder_for(response.headers), body, self._shared.steps)
@@ -499,34 +498,39 @@ class Exchange:
         hold = EventHold(tap.ends) if tap.ends and decoder is None and decoder_for(response.headers) is None else None
         progress = StreamProgress(self.ticket, state, self.call.facts.unmetered)
         self._shared.progress.add(progress)
+        failure: Failure | None = None
         try:
-            while data:
-                if passed := data if hold is None else hold.passed(data):
-                    await write(self.writer, decoder, passed, self._shared.steps)
-                cycle = self.writer.cycle
-                rest = None
-                if cycle is not None and decoder is None and isinstance(response, NativeResponse):
-                    rest = await Splice(response, cycle, tap, progress, hold).run()
-                if rest is not None:
-                    await self._shared.steps.run(rest)
-                data = await response.read()
-                if (rest := tap.feed(data)) is not None:
-                    await self._shared.steps.run(rest)
-                progress.has_news = True
+            async with asyncio.timeout(None) as progress.patience:
+                while data:
+                    if passed := data if hold is None else hold.passed(data):
+                        await write(self.writer, decoder, passed, self._shared.steps)
+                    progress.reads = True
+                    cycle = self.writer.cycle
+                    rest = None
+                    if cycle is not None and decoder is None and isinstance(response, NativeResponse):
+                        rest = await Splice(response, cycle, tap, progress, hold).run()
+                    if rest is not None:
+                        await self._shared.steps.run(rest)
+                    data = await response.read()
+                    progress.reads = False
+                    if (rest := tap.feed(data)) is not None:
+                        await self._shared.steps.run(rest)
+                    progress.has_news = True
+        except TimeoutError:
+            pass  # it is decided, and nothing but signs of life comes
         except UpstreamError as error:
-            if not state.complete or state.error is not None or self.writer.has_length:
-                return await self._truncated(
-                    self.call.failure_of(error), self._takes_event(response, tap, decoder, hold)
-                )
-            # Only the end of the framing is missing.
-        else:
-            takes_event = self._takes_event(response, tap, decoder, hold)
-            await self._ended(tap)
-            if self.call.facts.stream and not state.complete and state.error is None:
-                # Finished cleanly, most SDKs would take it for a whole answer.
-                return await self._truncated(_TRUNCATED, takes_event)
+            failure = self.call.failure_of(error)
         finally:
             self._shared.progress.discard(progress)
+        takes_event = self._takes_event(response, tap, decoder, hold)
+        if failure is None:
+            await self._ended(tap)
+            if self.call.facts.stream and not state.complete and state.error is None:
+                failure = _TRUNCATED  # finished cleanly, most SDKs would take it for a whole answer
+        elif state.complete and state.error is None and not self.writer.has_length:
+            failure = None  # only the end of the framing is missing
+        if failure is not None:
+            return await self._truncated(failure, takes_event)
         if state.error is not None:
             self._engine.fail(self.ticket, self.call.without_credentials(state.error), self._usage())
         else:
@@ -583,7 +587,9 @@ class Exchange:
         if may_pass:
             await self._held_back()
         await self._stop_keepalive()
-        if reply is None:
+        if self.writer.started and not self.call.facts.stream:
+            self._cut = failure.message or failure.kind.value
+        elif reply is None:
             text = failure.message or "the upstream didn't answer"
             await self._send_error(_status(failure), "upstream_unreachable", text, None)
         elif self.writer.started and not reply.stream:
@@ -633,6 +639,9 @@ class Exchange:
     async def _send_error(self, status: int, reason: str, text: str, retry_after_s: float | None) -> None:
         """Send an error of our own, in the provider's shape."""
         message, head = f"HiveMind: {text}", self.call.head
+        if self.writer.started and not self.call.facts.stream:
+            self._cut = text  # nothing that could follow in the answer would be read as an error
+            return
         if self.writer.started:
             await self.writer.finish(self._error_event(status, reason, message))
             return
@@ -647,22 +656,27 @@ class Exchange:
         """Return the upstream's headers for the client, and our notice."""
         return for_client(response.headers) + notice(self.ticket)
 
-    def _arm_keepalive(self) -> None:
-        """Have a stream that waits too long begun before its grant, so that the client doesn't give up."""
-        if not self.call.facts.stream or self._keepalive_sender is not None:
+    def _arm_keepalive(self, response: UpstreamResponse | None = None) -> None:
+        """Have a stream that waits too long begun before its grant, or before the first content of this response, so
+        that the client doesn't give up."""
+        if self._keepalive_sender is not None or self.writer.started:
             return
-        ping = self.call.head.dialect.keepalive(self.call.head.client.name)
-        if ping:
+        keepalive, head = self._shared.keepalive, self.call.head
+        ping = head.dialect.keepalive(head.client.name) if self.call.facts.stream else b""
+        if response is None:
+            if not ping:
+                return
             waited_s = asyncio.get_running_loop().time() - self.ticket.arrived_at
-            keepalive = self._shared.keepalive
-            after_s = max(keepalive.after_s, self.call.head.client.silent_s)
-            self._keepalive_sender = KeepaliveSender(
-                self.writer,
-                [*self.call.head.dialect.stream_headers(), *notice(self.ticket)],
-                ping,
-                after_s=max(0.0, after_s - waited_s),
-                every_s=keepalive.every_s,
-            )
+            after_s = max(0.0, max(keepalive.after_s, head.client.silent_s) - waited_s)
+            headers = [*head.dialect.stream_headers(), *notice(self.ticket)]
+        else:
+            after_s = keepalive.after_s
+            headers = without(self._head(response), b"content-length")
+            if is_encoded(response.headers):
+                if not ping:
+                    return
+                headers = [*head.dialect.stream_headers(), *notice(self.ticket)]
+        self._keepalive_sender = KeepaliveSender(self.writer, headers, ping, after_s=after_s, every_s=keepalive.every_s)
 
     def _disarm_keepalive(self) -> None:
         """Cancel a keepalive that hasn't begun the response, so that the head will be the upstream's own."""

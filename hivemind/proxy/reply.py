@@ -3,9 +3,7 @@ attempt may still replace."""
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from hivemind.providers.base import Facts, StreamForm
@@ -13,8 +11,9 @@ from hivemind.providers.clients import TryAgain
 from hivemind.providers.dialect import encode
 from hivemind.providers.encoding import Decoder, decode_body
 from hivemind.providers.errors import MAX_ERROR_BODY, carries_error, error_object
+from hivemind.providers.failing import error_in
 from hivemind.providers.sse import SseSplitter, fields
-from hivemind.providers.taps import form_of
+from hivemind.providers.taps import FRAMES_TYPE, form_of
 from hivemind.proxy.asgi import StepRunner
 from hivemind.proxy.response_writer import ResponseWriter
 from hivemind.scheduler.admission.retry import MAX_PAUSE_S
@@ -22,7 +21,13 @@ from hivemind.scheduler.types import Failure
 from hivemind.upstream.base import Truncated, UpstreamResponse
 from hivemind.wire.request_head import Headers, value
 
-_STREAMED = (b"text/event-stream", b"application/x-ndjson", b"application/stream+json", b"application/jsonl")
+_STREAMED = (
+    b"text/event-stream",
+    b"application/x-ndjson",
+    b"application/stream+json",
+    b"application/jsonl",
+    FRAMES_TYPE.encode(),
+)
 _MEDIA = re.compile(rb"[a-z0-9][a-z0-9.+-]{0,40}/[a-z0-9][a-z0-9.+-]{0,40}")
 
 _ASKS_AGAIN = (b"retry-after", b"retry-after-ms", b"x-should-retry")
@@ -99,7 +104,7 @@ def _error_event(body: bytes) -> bytes:
     """Return the error in a stream's events, which has the form of an answer's body; empty: there is none."""
     splitter = SseSplitter()
     data = (fields(block)[1] for block in [*splitter.feed(body), *splitter.end()])
-    return next(filter(carries_error, data), b"")
+    return next(filter(carries_error, map(error_in, data)), b"")
 
 
 def _not_overloaded(body: bytes) -> bytes:
@@ -144,68 +149,6 @@ def _is_page(headers: Headers, facts: Facts) -> bool:
 def _media(headers: Headers) -> bytes:
     content_type = value(headers, b"content-type") or b""
     return content_type.partition(b";")[0].strip().lower()
-
-
-class ReplyBuffer:
-    """Holds bytes until they are released, by the caller or by itself after `release_s`.
-
-    `begin` sends the head to the client and returns the decoder of the body, where it needs one.
-    """
-
-    __slots__ = ("_begin", "_held", "_steps", "_task", "_timer", "_writer", "size")
-
-    def __init__(
-        self,
-        begin: Callable[[], Awaitable[Decoder | None]],
-        writer: ResponseWriter,
-        release_s: float,
-        steps: StepRunner,
-    ) -> None:
-        self._begin = begin
-        self._writer = writer
-        self._steps = steps
-        self._held: list[bytes] = []
-        self.size = 0
-        self._task: asyncio.Task[Decoder | None] | None = None
-        self._timer = asyncio.get_running_loop().call_later(release_s, self._expired)
-
-    @property
-    def released(self) -> bool:
-        """Whether the client has, or is about to have, the head of this reply."""
-        return self._task is not None
-
-    def hold(self, data: bytes) -> None:
-        """Keep the next bytes."""
-        self._held.append(data)
-        self.size += len(data)
-
-    def take(self) -> bytes:
-        """Return what is held and wasn't sent, and hold it no longer."""
-        held = self._held[0] if len(self._held) == 1 else b"".join(self._held)
-        self._held.clear()
-        return held
-
-    async def release(self) -> Decoder | None:
-        """Send the head, unless that is done. Return the decoder of the body."""
-        if self._task is not None:
-            return await self._task
-        self._timer.cancel()  # or a long stream would begin a second time
-        return await self._begin()
-
-    def cancel(self) -> None:
-        """Release nothing by itself any more."""
-        self._timer.cancel()
-        if self._task is not None:
-            self._task.cancel()
-
-    def _expired(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._send(), name="release a long prelude")
-
-    async def _send(self) -> Decoder | None:
-        decoder = await self._begin()
-        while self._held:
-            await write(self._writer, decoder, self.take(), self._steps)
-        return decoder
 
 
 async def write(writer: ResponseWriter, decoder: Decoder | None, data: bytes, steps: StepRunner) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from hivemind.providers.base import Steps, Tap, TapState
 from hivemind.proxy.cycle import Cycle
@@ -21,6 +22,8 @@ ProgressReport = tuple[Ticket, int, Usage | None]
 """A ticket, its output tokens so far, and its usage as far as it is known."""
 _CHARS_PER_TOKEN = 4
 
+DECIDED_S = 10.0
+"""A stream whose content is known to be complete is ended if its upstream hasn't done so after this time."""
 MOST_HELD = 64 << 10
 """Bytes of an event that are held; a longer one is passed on as it comes."""
 
@@ -130,6 +133,22 @@ class StreamProgress:
     unmetered: bool
     has_news: bool = False
     """Content has come since the last report."""
+    reads: bool = False
+    """More is waited for from upstream, not for the client."""
+    patience: asyncio.Timeout = field(default_factory=partial(asyncio.timeout, None))
+    """Ends the stream once it expires."""
+    _chars: int = -1
+    _decided_at: float = 0.0
+
+    def look_at_end(self, now: float) -> None:
+        """End a stream that has said all, where nothing but signs of life has come for :data:`DECIDED_S`."""
+        state = self.state
+        if not (self.reads and (state.decided or state.complete or state.error is not None)):
+            return
+        if state.output_chars != self._chars:
+            self._chars, self._decided_at = state.output_chars, now
+        elif now - self._decided_at > DECIDED_S:
+            self.patience.reschedule(now)
 
     def report(self) -> ProgressReport:
         """Return what is to be reported now."""
@@ -166,9 +185,14 @@ class ProgressReporter:
         self._timer = None
         if not any(self._turns):
             return
-        self._timer = asyncio.get_running_loop().call_later(TURN_S, self._next)
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(TURN_S, self._next)
         self._turn = (self._turn + 1) % TURNS
-        if reports := [stream.report() for stream in self._turns[self._turn] if stream.has_news]:
+        turn = self._turns[self._turn]
+        now = loop.time()
+        for stream in turn:
+            stream.look_at_end(now)
+        if reports := [stream.report() for stream in turn if stream.has_news]:
             self._report(reports)
 
 
@@ -209,7 +233,7 @@ class KeepaliveTiming:
 
 
 class KeepaliveSender:
-    """A timer, then a task that begins the response and sends `ping` again and again.
+    """A timer, then a task that begins the response and sends `ping`, if there is one, again and again.
 
     Nothing else may write to the response until :meth:`stop` has returned.
     """
@@ -253,6 +277,6 @@ class KeepaliveSender:
 
     async def _run(self) -> None:
         await self._writer.start(200, self._headers)
-        while True:
+        while self._ping:
             await self._writer.write(self._ping)
             await asyncio.sleep(self._every_s)

@@ -109,6 +109,10 @@ class StartedResponse(UpstreamResponse, Protocol):
         """The body where all of it has come and nothing of it was read; None otherwise."""
 
     @property
+    def begun(self) -> bytes:
+        """The first piece of the body that has come, where nothing of it was read; empty: none has."""
+
+    @property
     def growing(self) -> bool:
         """Whether more of it comes while nobody reads."""
 

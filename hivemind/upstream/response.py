@@ -65,6 +65,10 @@ class NativeResponse:
         return self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
 
     @property
+    def begun(self) -> bytes:
+        return self._chunks[0] if self._chunks else b""
+
+    @property
     def growing(self) -> bool:
         return self._connection is not None and not self.paused
 

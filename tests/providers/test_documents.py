@@ -28,7 +28,7 @@ LABELS = (
     *("application/x-ndjson", ""),
 )
 CHAT = {"choices": [{"message": {"content": "ok\n{]"}}], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}
-DOCUMENTS: tuple[object, ...] = (CHAT, {"detail": [{"a": {}}]}, {}, [], [CHAT, {}], [1, [2]])
+DOCUMENTS: tuple[object, ...] = (CHAT, {"other": [{"a": {}}]}, {}, [], [CHAT, {}], [1, [2]])
 INDENTS = (None, 2)
 
 

@@ -137,7 +137,7 @@ def test_an_empty_answer_begins_with_its_end() -> None:
     [
         ({"message": "m", "code": "rate_limit_exceeded"}, FailureKind.RATE_LIMITED),
         ({"message": "m", "code": 502}, FailureKind.SERVER_ERROR),
-        ("overloaded", FailureKind.SERVER_ERROR),
+        ("overloaded", FailureKind.OVERLOADED),
     ],
 )
 def test_error_in_stream(error: object, kind: FailureKind) -> None:

@@ -39,11 +39,14 @@ def test_every_line_ending(end: str, step: int) -> None:
         (b"event: ping\ndata: {}", (b"ping", b"{}")),
         (b"id: 7\nretry: 10\nevent:e\ndata: a: b", (b"e", b"a: b")),
         (b": comment\ndata: x", (b"", b"x")),
-        (b'{"error": 1}', (b"", b"")),
+        (b'{"a": 1}', (b"", b"")),
+        (b'error: {"code":\ndata: x', (b"error", b'{"code":')),
+        (b'{"error": 1}', (b"error", b'{"error": 1}')),
     ],
 )
 def test_fields(block: bytes, expected: tuple[bytes, bytes]) -> None:
-    """Name and data of one block, by the rules of the standard: one space after the colon belongs to no value."""
+    """Name and data of one block, by the rules of the standard: one space after the colon belongs to no value.
+    An error without a field of the standard is an event too."""
     assert fields(block) == expected
 
 

@@ -226,8 +226,9 @@ def test_a_long_whole_reply_isnt_kept(encoding: bytes) -> None:
     data = ENCODINGS[encoding](plain)
     for at in range(0, len(data), 200_000):
         feed_through(tap, data[at : at + 200_000])
-        assert isinstance(tap, tapping.WholeTap)
-        assert len(b"".join(tap._parts)) <= tapping.SHORT_WHOLE
+        assert isinstance(tap, tapping.UnsureTap)
+        assert isinstance(tap._inner, tapping.WholeTap)
+        assert len(b"".join(tap._inner._parts)) <= tapping.SHORT_WHOLE
     end_through(tap)
     assert tap.state == TapState(Usage(3, 0, 0, 4), True, True, complete=True)
 
@@ -351,3 +352,30 @@ def test_an_empty_reply_is_complete() -> None:
     tap = DIALECTS["openai_chat"].tap(WHOLE, Facts())
     end_through(tap)
     assert tap.state == TapState(complete=True)
+
+
+@pytest.mark.parametrize("encoding", [b"identity", b"gzip"])
+@pytest.mark.parametrize("first", [b"", b"\n\n", b"\xef\xbb\xbf", b": hello\n\n", b"event: message\n", b"id: 1\n"])
+@pytest.mark.parametrize("step", [1, 3, 4000])
+@pytest.mark.parametrize("stream", [True, False])
+def test_an_event_stream_under_a_label_of_json(first: bytes, step: int, encoding: bytes, stream: bool) -> None:
+    """Its first bytes tell what it is, however they are cut, and it is read as one."""
+    form = StreamForm.SSE if stream else StreamForm.WHOLE
+    tap = DIALECTS["openai_chat"].tap([*WHOLE, (b"content-encoding", encoding)], Facts(stream=stream, form=form))
+    data = first + b'data: {"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}\n\n'
+    data += b'data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":4}}\n\ndata: [DONE]\n\n'
+    data = gzip.compress(data) if encoding == b"gzip" else data
+    for at in range(0, len(data), step):
+        feed_through(tap, data[at : at + step])
+    end_through(tap)
+    assert (tap.state.streamed, tap.state.complete, tap.state.usage) == (True, True, Usage(3, 0, 0, 4))
+
+
+@pytest.mark.parametrize("body", [b" {}", b"\n[1]", b"true", b"error", b"e", b'"data: x"', b"12:30"])
+def test_a_document_is_no_event_stream(body: bytes) -> None:
+    """Nor is a word that begins like the name of a field."""
+    tap = DIALECTS["openai_chat"].tap(WHOLE, Facts())
+    for at in range(len(body)):
+        feed_through(tap, body[at : at + 1])
+    end_through(tap)
+    assert (tap.state.streamed, tap.state.complete, tap.state.error) == (False, True, None)

@@ -58,7 +58,7 @@ UNBEGUN: dict[str, tuple[Play, bytes]] = {
     "before the head": ([Hang()], PLAIN_BODY),
     "after the head": ([head(SSE, *LIMITS), Hang()], STREAM_BODY),
     "in the prelude": ([head(SSE, *LIMITS) + chunk(MESSAGE_START), Hang()], STREAM_BODY),
-    "in a whole answer": ([http(200, b" " * 90, *LIMITS)[:-5], Hang()], PLAIN_BODY),
+    "in a whole answer": ([http(200, b"{" + b" " * 90, *LIMITS)[:-5], Hang()], PLAIN_BODY),
     "in an error's body": ([http(500, b" " * 90, *LIMITS)[:-5], Hang()], PLAIN_BODY),
 }
 
@@ -99,7 +99,7 @@ async def test_while_connecting() -> None:
 
 BEGUN: dict[str, tuple[Play, bytes]] = {
     "a stream": ([head(SSE) + chunk(MESSAGE_START + BLOCK_START + HELLO), Hang()], STREAM_BODY),
-    "a long answer": ([head(JSON) + chunk(b" " * (2 << 20)), Hang()], PLAIN_BODY),
+    "a long answer": ([head(JSON) + chunk(b"{" + b" " * (2 << 20)), Hang()], PLAIN_BODY),
 }
 
 

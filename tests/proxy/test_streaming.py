@@ -6,13 +6,14 @@ import asyncio
 import gzip
 import zlib
 from itertools import pairwise
+from unittest.mock import MagicMock
 
 import brotli
 import pytest
 import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from proxy.kit import Close, Play, Reset, between, client, raw, request
+from proxy.kit import Close, Hang, Play, Reset, between, client, raw, request
 from proxy.wire import (
     ANSWER,
     BLOCK_START,
@@ -20,6 +21,7 @@ from proxy.wire import (
     END,
     GEMINI,
     HELLO,
+    JSON,
     MESSAGE,
     MESSAGE_START,
     NDJSON,
@@ -36,8 +38,10 @@ from proxy.wire import (
 
 from hivemind.host.proxy import Proxy
 from hivemind.lab.simulate.clock import run_virtual
-from hivemind.proxy.streaming import MOST_HELD
+from hivemind.providers.base import TapState
+from hivemind.proxy.streaming import DECIDED_S, MOST_HELD, StreamProgress
 from hivemind.scheduler.events import FirstContent
+from hivemind.scheduler.types import Failure, FailureKind
 from hivemind.settings import Settings
 from hivemind_mock.agents.agent import Agent, AgentConfig
 from hivemind_mock.provider.app import MockProvider
@@ -45,6 +49,7 @@ from hivemind_mock.provider.config import LatencyConfig, MockConfig, ReplyConfig
 from hivemind_mock.provider.inprocess import InProcessTransport
 
 MESSAGES = "/v1/messages"
+PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 STREAMS: dict[str, tuple[str, bytes, str, bytes, tuple[int, int]]] = {
     "anthropic": (MESSAGES, STREAM_BODY, SSE, b"".join(MESSAGE), (11, 7)),
     "chat": ("/v1/chat/completions", STREAM_BODY, SSE, b"".join(CHAT), (12, 8)),
@@ -241,19 +246,151 @@ async def test_a_part_of_an_event_waits_for_its_end() -> None:
         assert await direct.rest() == b""
 
 
-async def test_a_released_prelude_that_breaks_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stream that was passed on before its first content, because that took long, ends in an event too."""
-    monkeypatch.setattr("hivemind.proxy.exchange.PRELUDE_S", 0.001)
+@pytest.mark.parametrize("failing", [chunk(OVERLOADED) + END, Reset(), END], ids=["error", "reset", "end"])
+async def test_a_failure_after_a_long_prelude(failing: bytes | Reset) -> None:
+    """A stream that has no content for long is kept alive by the proxy, so that its failure is made good all the same;
+    nothing of it has reached the client."""
     gate = asyncio.Event()
-    play: Play = [head(SSE) + chunk(MESSAGE_START), gate, Reset()]
-    async with between(play) as (proxy, upstream), raw(proxy.port) as direct:
+    play: Play = [head(SSE) + chunk(b": x\n\n" + MESSAGE_START), gate, failing]
+    plays = between(play, [chunked(MESSAGE, SSE)], keepalive_after_s=0.01)
+    async with plays as (proxy, upstream), raw(proxy.port) as direct:
         await direct.send(request(MESSAGES, STREAM_BODY))
-        await direct.head()
-        assert await direct.chunk() == MESSAGE_START
+        _, headers = await direct.head()
+        assert (b"content-type", b"text/event-stream") in headers
+        assert await direct.chunk() == PING
         gate.set()
-        assert b"HiveMind: the answer broke off: " in await direct.chunk()
+        assert (await direct.body(headers)).replace(PING, b"") == b"".join(MESSAGE)
+        assert len(upstream.requests) == 2
+
+
+async def test_a_prelude_that_is_kept_alive_goes_on() -> None:
+    """What was held comes before the content, as it was."""
+    gate = asyncio.Event()
+    play: Play = [head(SSE) + chunk(MESSAGE_START), gate, chunk(b"".join(MESSAGE[1:])), END]
+    async with between(play, keepalive_after_s=0.01) as (proxy, _), raw(proxy.port) as direct:
+        await direct.send(request(MESSAGES, STREAM_BODY))
+        _, headers = await direct.head()
+        assert await direct.chunk() == PING
+        gate.set()
+        assert (await direct.body(headers)).replace(PING, b"") == b"".join(MESSAGE)
+
+
+DECIDED = {
+    "anthropic": (MESSAGES, MESSAGE[:-1]),
+    "chat": ("/v1/chat/completions", CHAT[:-1]),
+    "marker": (MESSAGES, MESSAGE),
+}
+
+
+@pytest.mark.parametrize(("path", "events"), DECIDED.values(), ids=list(DECIDED))
+@pytest.mark.parametrize("rest", ["end", "pings", "silence"])
+async def test_a_decided_answer(
+    path: str, events: tuple[bytes, ...], rest: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer that says why it ended is whole without its last marker, also where its upstream doesn't end it."""
+    monkeypatch.setattr("hivemind.proxy.streaming.DECIDED_S", 0.05)
+    ending: dict[str, Play] = {"end": [END], "pings": [chunk(PING)] * 3 + [Hang()], "silence": [Hang()]}
+    play: Play = [head(SSE) + chunk(b"".join(events)), *ending[rest]]
+    async with between(play) as (proxy, _), raw(proxy.port) as direct:
+        await direct.send(request(path, STREAM_BODY))
+        _, headers = await direct.head()
+        assert (await direct.body(headers)).replace(PING, b"") == b"".join(events)
+        totals = (await proxy.until(lambda world: world.totals.finished == 1)).totals
+        assert (totals.failed, totals.usage.output_tokens) == (0, 8 if path != MESSAGES else 7)
+
+
+def test_what_ends_a_decided_stream() -> None:
+    """Only time without output, while the upstream is waited for: another choice may go on, or the client may be
+    slow."""
+    state, patience = TapState(decided=True), MagicMock()
+    stream = StreamProgress(MagicMock(), state, unmetered=False, reads=True, patience=patience)
+    stream.look_at_end(1.0)
+    stream.look_at_end(DECIDED_S)
+    state.output_chars += 1
+    stream.look_at_end(2 * DECIDED_S)
+    stream.look_at_end(3 * DECIDED_S)
+    stream.reads = False
+    stream.look_at_end(4 * DECIDED_S)
+    stream.reads, state.decided = True, False
+    stream.look_at_end(4 * DECIDED_S)
+    patience.reschedule.assert_not_called()
+    state.error = Failure(FailureKind.SERVER_ERROR, True)
+    stream.look_at_end(4 * DECIDED_S)
+    patience.reschedule.assert_called_once()
+
+
+@pytest.mark.parametrize("label", ["application/json", "application/json; charset=utf-8", "text/html"])
+@pytest.mark.parametrize("first", [b"", b": hello\n\n"])
+async def test_an_event_stream_under_another_label(label: str, first: bytes) -> None:
+    """It flows, and is read as the stream that was asked for."""
+    gate = asyncio.Event()
+    begun = first + b"".join(CHAT[:2])
+    play: Play = [head(f"content-type: {label}") + chunk(begun), gate, chunk(b"".join(CHAT[2:])), END]
+    async with between(play) as (proxy, _), raw(proxy.port) as direct:
+        await direct.send(request("/v1/chat/completions", STREAM_BODY))
+        _, headers = await direct.head()
+        assert (b"content-type", label.encode()) in headers
+        assert await direct.chunk() == begun
+        gate.set()
+        assert await direct.body(headers) == b"".join(CHAT[2:])
+        usage = (await proxy.until(lambda world: world.totals.finished == 1)).totals.usage
+        assert (usage.input_tokens, usage.output_tokens, usage.estimated_tokens) == (12, 8, 0)
+
+
+async def test_a_failing_stream_under_a_label_of_json() -> None:
+    """It is made good like any other."""
+    play: Play = [chunked([CHAT[0], b'data: {"error":{"code":502}}\n\n'], JSON)]
+    async with between(play, [chunked(CHAT, SSE)]) as (proxy, upstream), client() as http:
+        answer = await http.post(proxy.url + "/v1/chat/completions", content=STREAM_BODY)
+        assert (answer.content, len(upstream.requests)) == (b"".join(CHAT), 2)
+
+
+BODY = ANSWER.partition(b"\r\n\r\n")[2]
+
+
+async def test_blank_lines_before_a_whole_answer() -> None:
+    """They are passed on as they come, because the client would give up without them."""
+    gates = [asyncio.Event(), asyncio.Event()]
+    play: Play = [head(JSON) + chunk(b"\n"), gates[0], chunk(b"\r\n \n"), gates[1], chunk(b"\n" + BODY), END]
+    async with between(play) as (proxy, _), raw(proxy.port) as direct:
+        await direct.send(request(MESSAGES, PLAIN_BODY))
+        _, headers = await direct.head()
+        assert await direct.chunk() == b"\n"
+        gates[0].set()
+        assert await direct.chunk() == b"\r\n \n"
+        gates[1].set()
+        assert await direct.body(headers) == b"\n" + BODY
+        totals = (await proxy.until(lambda world: world.totals.finished == 1)).totals
+        assert (totals.usage.input_tokens, totals.usage.output_tokens) == (3, 4)
+
+
+@pytest.mark.parametrize(
+    "failing", [END, Reset(), chunk(b'{"error":{"code":503}}') + END], ids=["end", "reset", "error"]
+)
+async def test_a_failure_after_blank_lines(failing: bytes | Reset) -> None:
+    """It is made good: another attempt's answer follows the blank lines."""
+    gate = asyncio.Event()
+    play: Play = [head(JSON) + chunk(b"\n"), gate, failing]
+    async with between(play, [ANSWER]) as (proxy, upstream), raw(proxy.port) as direct:
+        await direct.send(request(MESSAGES, PLAIN_BODY))
+        _, headers = await direct.head()
+        assert await direct.chunk() == b"\n"
+        gate.set()
+        assert await direct.body(headers) == BODY
+        assert len(upstream.requests) == 2
+
+
+async def test_the_last_failure_after_blank_lines() -> None:
+    """Its client was promised an answer, so it is cut off."""
+    gate = asyncio.Event()
+    play: Play = [head(JSON) + chunk(b"\n"), gate, chunk(b'{"error":{"code":503}}') + END]
+    async with between(play, retry={"max_attempts": 1}) as (proxy, _), raw(proxy.port) as direct:
+        await direct.send(request(MESSAGES, PLAIN_BODY))
+        await direct.head()
+        assert await direct.chunk() == b"\n"
+        gate.set()
         assert await direct.rest() == b""
-        assert len(upstream.requests) == 1
+        assert (await proxy.until(lambda world: world.totals.failed == 1)).totals.finished == 0
 
 
 async def test_a_whole_stream_that_is_shorter_than_its_length(caplog: pytest.LogCaptureFixture) -> None:

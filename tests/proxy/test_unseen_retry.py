@@ -10,6 +10,9 @@ from proxy.kit import Close, Hang, Play, Reset, Seen, between, client, playing, 
 from proxy.wire import (
     ANSWER,
     CHAT,
+    END,
+    FRAMED_CLAUDE,
+    FRAMES,
     GEMINI,
     JSON,
     MESSAGE,
@@ -22,6 +25,7 @@ from proxy.wire import (
     SSE,
     STREAM,
     STREAM_BODY,
+    THROTTLED,
     anthropic_error,
     chunk,
     chunked,
@@ -337,3 +341,29 @@ async def test_nobody_at_the_upstream() -> None:
         assert (answer.status_code, answer.headers["x-should-retry"]) == (502, "true")
         assert answer.json()["error"]["type"] == "api_error"
         assert "HiveMind" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "failing", [[THROTTLED], [FRAMED_CLAUDE[0], THROTTLED], [FRAMED_CLAUDE[0]]], ids=["at once", "later", "cut"]
+)
+async def test_a_stream_of_frames(failing: list[bytes]) -> None:
+    """Bedrock's binary streams are held to their first content and made good like any other."""
+    good = chunked(FRAMED_CLAUDE, FRAMES)
+    async with between([chunked(failing, FRAMES)], [good]) as (proxy, upstream), client() as web:
+        path = "/model/us.anthropic.claude-sonnet-4-5-20250929-v1%3A0/invoke-with-response-stream"
+        answer = await web.post(proxy.url + path, content=b'{"anthropic_version":"bedrock-2023-05-31","messages":[]}')
+        assert (answer.status_code, answer.content) == (200, b"".join(FRAMED_CLAUDE))
+        assert len(upstream.requests) == 2
+        totals = proxy.snapshot().totals
+        assert (totals.retried_ok, totals.usage.input_tokens, totals.usage.output_tokens) == (1, 30, 20)
+
+
+@pytest.mark.parametrize("end", [END, Reset()], ids=["clean", "reset"])
+async def test_a_stream_of_frames_that_is_cut(end: bytes | Reset) -> None:
+    """Behind its content it is cut for the client too."""
+    play: Play = [head(FRAMES) + chunk(FRAMED_CLAUDE[0] + FRAMED_CLAUDE[1]), end]
+    async with between(play) as (proxy, _), raw(proxy.port) as direct:
+        await direct.send(request("/model/anthropic.claude-x/invoke-with-response-stream", b"{}"))
+        assert (await direct.head())[0] == 200
+        assert not (await direct.rest()).endswith(END)
+        assert (await proxy.until(lambda world: world.totals.failed == 1)).totals.finished == 0

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Iterable
 
+from hivemind.providers.frames import frame
+
 SSE = "content-type: text/event-stream"
+FRAMES = "content-type: application/vnd.amazon.eventstream"
 NDJSON = "content-type: application/x-ndjson"
 JSON = "content-type: application/json"
 END = b"0\r\n\r\n"
@@ -93,3 +97,29 @@ STREAM = chunked(MESSAGE, SSE)
 
 PLAIN_BODY = b'{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}'
 STREAM_BODY = b'{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"hi"}]}'
+
+
+def framed(kind: str, **payload: object) -> bytes:
+    """A frame of Amazon's event streams."""
+    names = {":event-type": kind, ":content-type": "application/json", ":message-type": "event"}
+    return frame(names, json.dumps(payload).encode())
+
+
+def wrapped(**payload: object) -> bytes:
+    """A frame that wraps an event of the model's own."""
+    return framed("chunk", bytes=b64encode(json.dumps(payload).encode()).decode(), p="abcdefgh")
+
+
+FRAMED_CLAUDE = (
+    wrapped(type="message_start", message={"usage": {"input_tokens": 30, "output_tokens": 1}}),
+    wrapped(type="content_block_delta", index=0, delta={"type": "text_delta", "text": "hello"}),
+    wrapped(type="message_delta", delta={"stop_reason": "end_turn"}, usage={"output_tokens": 20}),
+    wrapped(
+        type="message_stop",
+        **{"amazon-bedrock-invocationMetrics": {"inputTokenCount": 30, "outputTokenCount": 20}},
+    ),
+)
+THROTTLED = frame(
+    {":exception-type": "throttlingException", ":content-type": "application/json", ":message-type": "exception"},
+    b'{"message":"Too many tokens, please wait before trying again."}',
+)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from functools import cache, lru_cache
+from urllib.parse import unquote
 
 from hivemind.providers.base import Headers
-from hivemind.providers.table import Meaning, Provider, compiled
+from hivemind.providers.table import Meaning, Path, Provider, compiled
 
 
 @cache
@@ -53,3 +55,29 @@ def refusal_of(provider: Provider | None, codes: frozenset[str], text: str) -> M
         if (row.text or not row.code.isdigit()) and row.matches(codes, text)
     }
     return found.pop() if len(found) == 1 else None
+
+
+@cache
+def _paths() -> list[tuple[re.Pattern[str], Path]]:
+    return [(re.compile(f"(?:{row.path})$", re.I), row) for each in providers() for row in each.paths if row.dialect]
+
+
+def free_posts() -> tuple[bytes, ...]:
+    """Return the patterns of paths of which a POST is free."""
+    return tuple(row.path.encode() for each in providers() for row in each.paths if not row.dialect)
+
+
+@lru_cache(maxsize=512)
+def dialect_named_by(path: str) -> str | None:
+    """Return the name of the dialect that is spoken under a path of some provider's own; None: the path is none."""
+    return next((row.dialect for pattern, row in _paths() if pattern.search(path)), None)
+
+
+@lru_cache(maxsize=512)
+def named_by(path: str) -> tuple[str, bool | None]:
+    """Return the model that such a path names, decoded, or nothing; and whether it is answered by a stream, where the
+    path says so."""
+    for pattern, row in _paths():
+        if found := pattern.search(path.rstrip("/")):
+            return unquote(found.groupdict().get("model") or ""), row.stream
+    return "", None

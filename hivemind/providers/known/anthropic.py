@@ -1,6 +1,6 @@
 """Anthropic's API, with a key or a subscription."""
 
-from hivemind.providers.table import Meaning, Provider, Refusal, Wait
+from hivemind.providers.table import Counts, Meaning, Provider, Refusal, Wait
 
 PROVIDER = Provider(
     name="anthropic",
@@ -46,6 +46,24 @@ PROVIDER = Provider(
             header="anthropic-ratelimit-unified-reset",
             given=("anthropic-ratelimit-unified-status", "^rejected$"),
             source="Claude Code 2.1.329, its own reader of these headers",
+            seen="2026-11",
+        ),
+    ),
+    counts=(
+        Counts(
+            input="input_tokens",
+            output="output_tokens",
+            cached="cache_read_input_tokens",
+            written="cache_creation_input_tokens",
+            apart=True,
+            example=(
+                '{"type":"message","content":[{"type":"text","text":"a"}],"usage":{"input_tokens":30,'
+                '"cache_read_input_tokens":60,"cache_creation_input_tokens":10,"output_tokens":20}}'
+            ),
+            dialect="anthropic",
+            stream=False,
+            counted=(30, 60, 10, 20),
+            source="https://docs.claude.com/en/api/messages",
             seen="2026-11",
         ),
     ),

@@ -1,6 +1,6 @@
 """Databricks' model serving."""
 
-from hivemind.providers.table import Meaning, Provider, Refusal
+from hivemind.providers.table import Meaning, Path, Provider, Refusal
 
 PROVIDER = Provider(
     name="databricks",
@@ -20,6 +20,16 @@ PROVIDER = Provider(
             ),
             source="https://docs.databricks.com/aws/en/machine-learning/foundation-model-apis/limits",
             seen="2026-06",
+        ),
+    ),
+    paths=(
+        Path(
+            path=r"/serving-endpoints/(?P<model>[^/]+)/invocations",
+            dialect="openai_chat",
+            example="/serving-endpoints/databricks-claude-sonnet-4-5/invocations",
+            model="databricks-claude-sonnet-4-5",
+            source="https://docs.databricks.com/aws/en/machine-learning/foundation-model-apis/api-reference",
+            seen="2026-09",
         ),
     ),
 )

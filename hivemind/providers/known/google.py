@@ -1,6 +1,6 @@
 """Google's Gemini API (AI Studio), Vertex AI and Code Assist."""
 
-from hivemind.providers.table import Meaning, Provider, Refusal
+from hivemind.providers.table import Meaning, Path, Provider, Refusal
 
 PROVIDER = Provider(
     name="google",
@@ -56,6 +56,43 @@ PROVIDER = Provider(
             ),
             source="https://cloud.google.com/vertex-ai/generative-ai/docs/quotas",
             seen="2026-06",
+        ),
+    ),
+    paths=(
+        Path(
+            path=r"/publishers/anthropic/models/count-tokens:rawPredict",
+            example="/v1/projects/p/locations/us-east5/publishers/anthropic/models/count-tokens:rawPredict",
+            source="https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/claude/count-tokens",
+            seen="2026-09",
+        ),
+        Path(
+            path=r"/publishers/anthropic/models/(?P<model>[^/:]+):(?:stream)?rawPredict",
+            dialect="anthropic",
+            example="/v1/projects/p/locations/global/publishers/anthropic/models/claude-sonnet-4-5@20250929:streamRawPredict",
+            model="claude-sonnet-4-5@20250929",
+            source="https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/claude/use-claude",
+            seen="2026-09",
+        ),
+        Path(
+            path=r"/publishers/[^/]+/models/(?P<model>[^/:]+):(?:stream)?rawPredict",
+            dialect="openai_chat",
+            example="/v1/projects/p/locations/us-central1/publishers/mistralai/models/mistral-medium-3:streamRawPredict",
+            model="mistral-medium-3",
+            source="https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/mistral",
+            seen="2026-09",
+        ),
+        Path(
+            path=r"/v1internal:(?:countTokens|loadCodeAssist|onboardUser|listExperiments|retrieveUserQuota|recordCodeAssistMetrics)",
+            example="/v1internal:loadCodeAssist",
+            source="https://github.com/google-gemini/gemini-cli, packages/core/src/code_assist/server.ts",
+            seen="2026-10",
+        ),
+        Path(
+            path=r"/v1internal:(?:generateContent|streamGenerateContent)",
+            dialect="google",
+            example="/v1internal:streamGenerateContent",
+            source="https://github.com/google-gemini/gemini-cli, packages/core/src/code_assist/server.ts",
+            seen="2026-10",
         ),
     ),
 )

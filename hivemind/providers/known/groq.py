@@ -1,6 +1,6 @@
 """Groq."""
 
-from hivemind.providers.table import Meaning, Provider, Refusal
+from hivemind.providers.table import Counts, Meaning, Provider, Refusal
 
 PROVIDER = Provider(
     name="groq",
@@ -31,6 +31,18 @@ PROVIDER = Provider(
             ),
             source='https://community.groq.com, "Request too large"',
             seen="2026-04",
+        ),
+    ),
+    counts=(
+        Counts(
+            example=(
+                '{"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"x_groq":{"id":"r","usage":{'
+                '"queue_time":0.1,"prompt_tokens":100,"prompt_time":0.2,"completion_tokens":20,'
+                '"total_tokens":120}}}'
+            ),
+            counted=(100, 0, 0, 20),
+            source="https://console.groq.com/docs/api-reference",
+            seen="2026-09",
         ),
     ),
 )

@@ -1,6 +1,6 @@
 """LiteLLM's proxy."""
 
-from hivemind.providers.table import Meaning, Provider, Refusal
+from hivemind.providers.table import Counts, Meaning, Provider, Refusal
 
 PROVIDER = Provider(
     name="litellm",
@@ -27,6 +27,30 @@ PROVIDER = Provider(
             ),
             source="LiteLLM 1.108.7, run",
             seen="2026-11",
+        ),
+    ),
+    counts=(
+        Counts(
+            cached="cache_read_input_tokens",
+            written="cache_creation_tokens",
+            example=(
+                '{"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":20,"total_tokens":120,'
+                '"prompt_tokens_details":{"cached_tokens":60,"cache_creation_tokens":10},'
+                '"cache_read_input_tokens":60,"cache_creation_input_tokens":10}}'
+            ),
+            counted=(30, 60, 10, 20),
+            source="https://docs.litellm.ai/docs/completion/prompt_caching",
+            seen="2026-11",
+        ),
+        Counts(
+            example=(
+                '{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"prompt_tokens":100,'
+                '"completion_tokens":20,"total_tokens":120}}'
+            ),
+            dialect="anthropic",
+            counted=(100, 0, 0, 20),
+            source="https://github.com/vercel/ai/issues/17326",
+            seen="2026-07",
         ),
     ),
 )

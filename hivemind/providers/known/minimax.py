@@ -1,6 +1,6 @@
 """MiniMax, with token plans."""
 
-from hivemind.providers.table import Meaning, Provider, Refusal
+from hivemind.providers.table import Failing, Meaning, Path, Provider, Refusal
 
 PROVIDER = Provider(
     name="minimax",
@@ -42,6 +42,32 @@ PROVIDER = Provider(
             code="1002",
             example='{"base_resp":{"status_code":1002,"status_msg":"rate limit exceeded(RPM)"}}',
             source="https://www.minimax.io/platform/document/error-code",
+            seen="2026-06",
+        ),
+    ),
+    failing=(
+        Failing(
+            example='{"id":"","choices":null,"base_resp":{"status_code":1002,"status_msg":"rate limit exceeded(RPM)"}}',
+            stream=False,
+            status=429,
+            source="https://github.com/infiniflow/ragflow/pull/17292",
+            seen="2026-07",
+        ),
+        Failing(
+            example=(
+                'data: {"id":"","choices":null,"base_resp":{"status_code":1008,"status_msg":"insufficient balance"}}'
+            ),
+            status=429,
+            source="https://www.minimax.io/platform/document/error-code",
+            seen="2026-06",
+        ),
+    ),
+    paths=(
+        Path(
+            path=r"/text/chatcompletion_v2",
+            dialect="openai_chat",
+            example="/v1/text/chatcompletion_v2",
+            source="https://www.minimax.io/platform/document/ChatCompletion_v2",
             seen="2026-06",
         ),
     ),

@@ -1,6 +1,6 @@
 """Mistral."""
 
-from hivemind.providers.table import Meaning, Provider, Refusal
+from hivemind.providers.table import Counts, Meaning, Provider, Refusal
 
 PROVIDER = Provider(
     name="mistral",
@@ -33,6 +33,18 @@ PROVIDER = Provider(
             ),
             source="https://docs.mistral.ai/deployment/laplateforme/tier/",
             seen="2026-06",
+        ),
+    ),
+    counts=(
+        Counts(
+            cached="num_cached_tokens",
+            example=(
+                '{"id":"c","choices":[{"index":0,"delta":{"content":""},"finish_reason":"stop"}],"usage":{'
+                '"prompt_tokens":100,"completion_tokens":20,"total_tokens":120,"num_cached_tokens":48}}'
+            ),
+            counted=(52, 48, 0, 20),
+            source="https://docs.mistral.ai/api/",
+            seen="2026-10",
         ),
     ),
 )

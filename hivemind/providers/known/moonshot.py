@@ -1,6 +1,6 @@
 """Moonshot: Kimi."""
 
-from hivemind.providers.table import Meaning, Provider, Refusal
+from hivemind.providers.table import Counts, Meaning, Provider, Refusal
 
 PROVIDER = Provider(
     name="moonshot",
@@ -64,6 +64,18 @@ PROVIDER = Provider(
             ),
             source="https://github.com/openclaw/openclaw/pull/142656",
             seen="2026-08",
+        ),
+    ),
+    counts=(
+        Counts(
+            cached="cached_tokens",
+            example=(
+                '{"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":100,'
+                '"completion_tokens":20,"total_tokens":120,"cached_tokens":40}}]}'
+            ),
+            counted=(60, 40, 0, 20),
+            source="https://github.com/badlogic/pi-mono/issues/2017",
+            seen="2026-06",
         ),
     ),
 )

@@ -1,6 +1,6 @@
 """OpenAI's API, and Codex under a ChatGPT plan."""
 
-from hivemind.providers.table import Meaning, Provider, Refusal, Wait
+from hivemind.providers.table import Counts, Meaning, Provider, Refusal, Wait
 
 PROVIDER = Provider(
     name="openai",
@@ -71,6 +71,21 @@ PROVIDER = Provider(
             given=("x-codex-secondary-used-percent", "^100"),
             source="https://github.com/openai/codex, codex-rs, rate limits",
             seen="2026-10",
+        ),
+    ),
+    counts=(
+        Counts(
+            input="prompt_tokens",
+            output="completion_tokens",
+            cached="cached_tokens",
+            written="cache_write_tokens",
+            example=(
+                '{"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":20,"total_tokens":120,'
+                '"prompt_tokens_details":{"cached_tokens":60,"cache_write_tokens":10}}}'
+            ),
+            counted=(30, 60, 10, 20),
+            source="https://platform.openai.com/docs/api-reference/chat/object",
+            seen="2026-11",
         ),
     ),
 )

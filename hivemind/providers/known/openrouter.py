@@ -1,6 +1,6 @@
 """OpenRouter."""
 
-from hivemind.providers.table import Meaning, Provider, Refusal
+from hivemind.providers.table import Failing, Meaning, Provider, Refusal
 
 PROVIDER = Provider(
     name="openrouter",
@@ -46,6 +46,33 @@ PROVIDER = Provider(
             ),
             source="https://github.com/cline/cline/issues",
             seen="2026-03",
+        ),
+    ),
+    failing=(
+        Failing(
+            example=(
+                'data: {"id":"gen-1","choices":[{"index":0,"delta":{"role":"assistant","content":""},'
+                '"finish_reason":"error","native_finish_reason":"network_error","error":{"code":502,'
+                '"message":"Network connection lost"}}]}'
+            ),
+            source="https://openrouter.ai/docs/api-reference/errors",
+            seen="2026-09",
+        ),
+        Failing(
+            example='data: {"id":"gen-1","choices":[],"error":{"code":503,"message":"Provider is at capacity"}}',
+            status=503,
+            source="https://github.com/diegosouzapw/OmniRoute/pull/8210",
+            seen="2026-07",
+        ),
+        Failing(
+            example=(
+                '{"id":"gen-1","choices":[{"index":0,"message":{"role":"assistant","content":""},'
+                '"finish_reason":"error","error":{"code":502,"message":"Upstream error"}}],'
+                '"usage":{"prompt_tokens":100,"completion_tokens":0}}'
+            ),
+            stream=False,
+            source="https://openrouter.ai/docs/api-reference/errors",
+            seen="2026-09",
         ),
     ),
 )

@@ -1,6 +1,6 @@
 """vLLM, SGLang and what is built on them."""
 
-from hivemind.providers.table import Meaning, Provider, Refusal
+from hivemind.providers.table import Failing, Meaning, Provider, Refusal
 
 PROVIDER = Provider(
     name="vllm",
@@ -24,6 +24,28 @@ PROVIDER = Provider(
             example='{"object":"error","message":"The request queue is full.","type":"AbortRequest","code":503}',
             source="https://github.com/sgl-project/sglang, scheduler.py",
             seen="2026-05",
+        ),
+    ),
+    failing=(
+        Failing(
+            example=(
+                'data: {"object":"error","message":"engine is dead","type":"InternalServerError","param":null,'
+                '"code":500}'
+            ),
+            status=500,
+            source="https://github.com/vllm-project/guidellm/issues/743",
+            seen="2026-06",
+        ),
+        Failing(
+            example='data: {"detail":"EngineCore encountered an issue"}',
+            status=500,
+            source="SHTUCodeProxy, pull request 4",
+            seen="2026-06",
+        ),
+        Failing(
+            example='data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"abort"}]}',
+            source="https://github.com/vllm-project/vllm, v1/engine (FinishReason)",
+            seen="2026-09",
         ),
     ),
 )

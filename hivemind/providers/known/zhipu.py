@@ -1,6 +1,6 @@
 """Zhipu (bigmodel.cn) and its international house Z.ai: GLM, with coding plans."""
 
-from hivemind.providers.table import Meaning, Provider, Refusal
+from hivemind.providers.table import Failing, Meaning, Provider, Refusal
 
 PROVIDER = Provider(
     name="zhipu",
@@ -81,6 +81,27 @@ PROVIDER = Provider(
             example='{"error":{"message":"该模型当前访问量过大，请您稍后再试","code":"1312"}}',
             source="https://docs.z.ai/api-reference/api-code",
             seen="2026-08",
+        ),
+    ),
+    failing=(
+        Failing(
+            example='data: {"id":"c","choices":[{"index":0,"delta":{"content":""},"finish_reason":"network_error"}]}',
+            source="https://github.com/NousResearch/hermes-agent/pull/92161",
+            seen="2026-08",
+        ),
+        Failing(
+            example='{"id":"","object":"","created":0,"model":"","choices":null,"usage":null}',
+            stream=False,
+            status=None,
+            source="https://github.com/zai-org/GLM-5/issues/91",
+            seen="2026-06",
+        ),
+        Failing(
+            example='{"code":500,"msg":"404 NOT_FOUND","success":false}',
+            stream=False,
+            status=500,
+            source="https://github.com/Gitlawb/openclaude/issues/214",
+            seen="2026-04",
         ),
     ),
 )

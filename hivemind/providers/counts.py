@@ -1,0 +1,97 @@
+"""What a reply says that it used, in the places and under the names of other providers than its dialect's.
+
+A dialect's reader finds the usual place by itself. Where it finds nothing, an object with counts is looked for at any
+depth; the names are those of all rows (:class:`~hivemind.providers.table.Counts`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from hivemind.providers import json_fields
+from hivemind.providers.known import providers
+from hivemind.providers.tiers import tier_of
+from hivemind.scheduler.types import Usage
+
+_ROWS = [row for provider in providers() for row in provider.counts]
+
+
+def _names(role: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for row in _ROWS if (name := getattr(row, role))))
+
+
+INPUT = _names("input")
+OUTPUT = _names("output")
+CACHED = _names("cached")
+"""Names of what was read from a cache, in the usage object itself."""
+WRITTEN = _names("written")
+TOTAL = ("total_tokens", "totalTokens", "totalTokenCount")
+_APART = frozenset(row.input for row in _ROWS if row.apart)
+_COUNTED = re.compile(b'"(?:%b)"\\s{0,4}:\\s{0,4}\\d' % "|".join(INPUT + OUTPUT).encode())
+_DEEPEST = 6
+_MOST_ITEMS = 32
+
+
+def usage_in(data: bytes, tier: str = "") -> Usage | None:
+    """Return what an event or a whole reply states as used, wherever it does; None if it doesn't. The largest counts,
+    where there are several."""
+    if _COUNTED.search(data) is None:
+        return None
+    stated = (usage_of(each, tier) for each in _objects(json_fields.anything(data)))
+    return max(filter(None, stated), key=lambda usage: usage.total_input + usage.output_tokens, default=None)
+
+
+def _objects(value: object, depth: int = 0) -> Iterator[dict[str, object]]:
+    if depth > _DEEPEST:
+        return
+    if isinstance(value, dict):
+        yield value
+        value = list(value.values())
+    for each in value[-_MOST_ITEMS:] if isinstance(value, list) else ():
+        yield from _objects(each, depth + 1)
+
+
+def usage_of(members: Mapping[str, object], tier: str = "") -> Usage | None:
+    """Return the usage of one object with counts; None if it has none."""
+    prompt, output = _first(members, INPUT), _first(members, OUTPUT)
+    if prompt is None and output is None:
+        return None
+    counts = dict(members)
+    for name, each in members.items():
+        if isinstance(each, dict) and name.lower().endswith("details"):
+            counts |= each
+    tier = tier_of(str(members.get("service_tier") or ""), tier)
+    apart = any(name in members for name in _APART)
+    return usage_from(
+        prompt or 0,
+        output or 0,
+        _first(counts, CACHED) or 0,
+        _first(counts, WRITTEN) or 0,
+        total=_first(members, TOTAL),
+        apart=apart,
+        tier=tier,
+    )
+
+
+def usage_from(
+    prompt: int, output: int, cached: int, written: int, *, total: int | None, apart: bool, tier: str
+) -> Usage:
+    """Return a usage from its counts. Whether the prompt's tokens include those of the cache is told by the total,
+    where it is stated, else by the names (`apart`)."""
+    cache = cached + written
+    if total is not None and cache:
+        apart = total >= prompt + output + cache
+    if not apart:
+        cached = min(prompt, cached)
+        written = min(prompt - cached, written)
+        prompt -= cached + written
+    return Usage(prompt, cached, written, output, tier=tier)
+
+
+def _first(members: Mapping[str, object], names: tuple[str, ...]) -> int | None:
+    for name in names:
+        value = members.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < json_fields.MOST:
+            return int(value)
+    return None
