@@ -33,6 +33,7 @@ from hivemind.journal.write.segment import Retention, begin, prune
 from hivemind.journal.write.writer import Writer
 from hivemind.prices import Prices
 from hivemind.providers import errors
+from hivemind.providers.limits import read_limits
 from hivemind.proxy.asgi import Receive, Scope, Send
 from hivemind.proxy.data_plane import DataPlane, Fields, LocalApp
 from hivemind.proxy.engine import Engine, Hooks
@@ -173,6 +174,7 @@ class Proxy:
         self.kept = kept
         text_finder()  # compiled now, because that takes longer than a request may be held up
         errors.prepare()
+        read_limits([(b"x-ratelimit-limit", b"1")], 0.0)
         fleet = self.fleet_part
         if fleet is not None:
             await fleet.check()

@@ -18,7 +18,7 @@ class LaneWaits:
 
     __slots__ = (
         *("at", "cause", "ceiling", "circuit", "config", "in_flight", "key", "leased", "level", "limited"),
-        *("rate_limited", "resumes_until", "resuming", "seconds", "upstream", "waiting"),
+        *("rate_limited", "resumes_until", "resuming", "seconds", "shut", "upstream", "waiting"),
     )
 
     def __init__(self, key: str) -> None:
@@ -29,6 +29,8 @@ class LaneWaits:
         self.rate_limited = self.limited = False
         self.circuit = "closed"
         self.in_flight = self.waiting = 0
+        self.shut: dict[str, int] = {}
+        """Families of models that are held though the lane isn't, and what keeps them."""
         self.at = -math.inf
         self.cause = OTHER
         self.seconds = [0.0] * LANE_CAUSES

@@ -21,6 +21,7 @@ from hivemind.journal.wait_causes import (
     HELD,
     NAMES,
     OTHER,
+    RATE_LIMITED,
     RETRY,
     TASK,
     WaitCauses,
@@ -194,6 +195,8 @@ class WaitsFold:
     def _granted(self, request: WaitingRequest, at: float) -> None:
         """Correct what a grant disproves."""
         lane = request.lane
+        if lane.shut and lane.shut.pop(request.arrived.family, None) is not None:
+            self._review(at)
         if lane.resuming:
             lane.resuming -= 1
             lane.resumes_until = at + STAGGER_S
@@ -256,6 +259,9 @@ class WaitsFold:
             return TASK
         if self._exhausted and self._is_spent(agent):
             return BUDGET
+        shut = request.lane.shut.get(request.arrived.family) if request.lane.shut else None
+        if shut is not None:
+            return shut
         return RETRY if request.state == "retry" else _IN_LINE
 
     def _is_spent(self, agent: str) -> bool:
@@ -313,20 +319,36 @@ class WaitsFold:
 
     def _circuit_changed(self, event: ev.CircuitChanged) -> None:
         lane = self._lane(event.lane, event.at)
-        lane.circuit = event.state
+        lane.circuit = "closed" if event.family is not None else event.state
+        shut = {family: cause for family, cause in lane.shut.items() if cause != CIRCUIT}
+        if event.family is not None and event.state != "closed":
+            shut[event.family] = CIRCUIT
+        self._shut(lane, shut, event.at)
         self._judge(lane)
 
     def _rate_limited(self, event: ev.LaneRateLimited) -> None:
         lane = self._lane(event.lane, event.at)
-        lane.rate_limited = True
-        self._judge(lane)
+        if event.family is None:
+            lane.rate_limited = True
+            self._judge(lane)
+        else:
+            self._shut(lane, {**lane.shut, event.family: RATE_LIMITED}, event.at)
 
     def _released(self, event: ev.LaneReleased) -> None:
         lane = self._lane(event.lane, event.at)
+        shut = {} if event.family is None else {**lane.shut}
+        shut.pop(event.family or "", None)
+        self._shut(lane, shut, event.at)
         lane.rate_limited = False
         lane.resuming = min(MOST_STAGGERED, lane.waiting)
         lane.resumes_until = event.at
         self._judge(lane)
+
+    def _shut(self, lane: LaneWaits, shut: dict[str, int], at: float) -> None:
+        """Say which families of models are held though the lane isn't, and by what."""
+        if shut != lane.shut:
+            lane.shut = shut
+            self._review(at)
 
     def _lease_changed(self, event: ev.LeaseChanged) -> None:
         lane = self._lane(event.lane, event.at)
@@ -342,6 +364,7 @@ class WaitsFold:
         for state in event.lanes:
             lane = self._lane(state.lane, event.at)
             lane.sampled(state)
+            self._shut(lane, {each.family: NAMES.index(GATE_CAUSES[each.gate]) for each in state.families}, event.at)
             self._judge(lane)
             for hold in state.upcoming:
                 request = self.open.by_ticket.get(hold.ticket)

@@ -63,6 +63,8 @@ class AnthropicReader(Reader):
 
     __slots__ = ("_head",)
 
+    finish = b'"stop_reason"'
+
     def __init__(self) -> None:
         super().__init__()
         self._head = b"\n"

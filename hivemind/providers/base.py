@@ -80,6 +80,8 @@ class TapState:
     """The reply says why it ended, so that nothing but its end marker can be missing."""
     streamed: bool = False
     """It is an event stream, though its head says otherwise."""
+    recognised: bool = False
+    """It is a stream of a dialect that its path didn't tell, so that its end can be judged."""
     error: Failure | None = None
     """An error event in the stream, or in a whole reply with status 200, classified like the same error with a
     status. Whether content had begun isn't considered."""

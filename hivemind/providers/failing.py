@@ -49,8 +49,12 @@ _SAID = ("error", "errors", "exception", "fault", "__type", "error_msg", "error_
 _GOOD = frozenset({"", "0", "200", "20000", "none", "true", "ok", "success", "succeeded"})
 _KINDS = ("object", "type", "event", "status")
 _BAD = re.compile(r"error|fail(?:ed|ure)?|exception", re.I)
-_REASONS = (b'"finish_reason"', b'"finishReason"', b'"stop_reason"')
-_FINISH = re.compile(rb'"(?:finish_reason|finishReason|stop_reason)"\s{0,4}:\s{0,4}"([A-Za-z_ -]{1,60})"')
+_FINISH = re.compile(rb'"[A-Za-z_]{1,20}"\s{0,4}:\s{0,4}"([A-Za-z_ -]{1,60})"')
+_USUAL_VALUES = tuple(
+    b':%b"%b"' % (space, value)
+    for value in (b"stop", b"tool_calls", b"end_turn", b"tool_use", b"STOP")
+    for space in (b"", b" ")
+)
 _FAILED_FINISH = re.compile(r"error|abort|fail|timeout|timed_out|insufficient|overload|unavailable|interrupt", re.I)
 _NO_CHOICE = re.compile(rb'"(?:choices|candidates)"\s{0,4}:\s{0,4}(?:null|\[\s{0,4}\])')
 _FULL = re.compile(r"insufficient|overload|unavailable", re.I)
@@ -78,18 +82,22 @@ def failure_in(data: bytes) -> Failure | None:
     return classify_event(error) if error else None
 
 
-def failure_in_reply(body: bytes) -> Failure | None:
-    """Return the failure that a whole reply states, also one without any choice; None if it is an answer."""
-    failure = failure_in(body) or failed_finish(body)
+def failure_in_reply(body: bytes, member: bytes = b"") -> Failure | None:
+    """Return the failure that a whole reply states, also one without any choice; None if it is an answer. `member` as
+    in :func:`failed_finish`."""
+    failure = failure_in(body) or failed_finish(body, member)
     if failure is None and _NO_CHOICE.search(body[:LONGEST_FAILURE]):
         return EMPTY
     return failure
 
 
-def failed_finish(reply: bytes) -> Failure | None:
-    """Return the failure that the last finish reason of a reply names; None: it names none."""
-    at = max(map(reply.rfind, _REASONS))
-    found = _FINISH.match(reply, at) if at >= 0 else None
+def failed_finish(reply: bytes, member: bytes) -> Failure | None:
+    """Return the failure that a reply's last finish reason names, which is this member in quotes; None: it names
+    none."""
+    at = reply.rfind(member) if member else -1
+    if at < 0 or reply.startswith(_USUAL_VALUES, at + len(member)):
+        return None
+    found = _FINISH.match(reply, at)
     return finish_failure(found[1].decode()) if found is not None else None
 
 

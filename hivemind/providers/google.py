@@ -64,6 +64,8 @@ class GoogleReader(Reader):
 
     __slots__ = ()
 
+    finish = b'"finishReason"'
+
     def record(self, record: bytes) -> None:
         # An error in the middle of a stream comes as bare JSON, without `data:`.
         name, data = (b"", record) if record.lstrip().startswith(b"{") else fields(record)

@@ -1,44 +1,59 @@
 """Reading the rate-limit headers of every provider.
 
-Anthropic: `anthropic-ratelimit-{requests,tokens,input-tokens,output-tokens}-{limit,remaining,reset}` and, for
-subscriptions, `anthropic-ratelimit-unified-*`. OpenAI, Azure: `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`,
-OpenAI also `...-project-tokens` and `...-tokens_usage_based`; others spoken to in its format name the time
-(`...-requests-day`, `...-tokens-per-minute`). Google and Ollama send none.
+Their names say it in words: `[vendor-]ratelimit-`, and in any order what is stated (limit, remaining, used, reset), of
+what (requests, tokens, input or prompt tokens, output or generated tokens; where none is named, requests), in which
+time (a minute where none is named, hour, day, month), and perhaps whose it is. A name with any other word isn't read,
+but for those in the rows of :mod:`hivemind.providers.known`. Beside them are the IETF's `RateLimit` and
+`RateLimit-Policy` and, shown and never acted on, plans (Anthropic's `anthropic-ratelimit-unified-*`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 
 from hivemind.providers.base import Headers, Limits
+from hivemind.providers.known import providers
+from hivemind.providers.table import compiled
 from hivemind.providers.times import DAY_S, Clocks, clocks, parse_number, seconds_until
 from hivemind.scheduler.types import Utilisation, WindowKind, WindowReading
 
-_ANTHROPIC = "anthropic-ratelimit-"
 _UNIFIED = "anthropic-ratelimit-unified-"
-_OPENAI = "x-ratelimit-"
-_KINDS = {
-    "requests": WindowKind.REQUESTS,
-    "tokens": WindowKind.TOKENS,
-    "project-tokens": WindowKind.TOKENS,
-    "tokens_usage_based": WindowKind.TOKENS,
-    "input-tokens": WindowKind.INPUT,
-    "output-tokens": WindowKind.OUTPUT,
-    "requests-minute": WindowKind.REQUESTS,
-    "tokens-minute": WindowKind.TOKENS,
-    "requests-day": WindowKind.REQUESTS_DAY,
-    "tokens-day": WindowKind.TOKENS_DAY,
-    "tokens-per-minute": WindowKind.TOKENS,
-    "tokens-per-day": WindowKind.TOKENS_DAY,
+_LIMITS = re.compile(r"^(?P<whose>.*?)rate-?limits?(?:-(?P<words>.+))?$")
+_FIELDS = {"limit": "limit", "max": "limit", "remaining": "remaining", "used": "used", "reset": "reset"}
+_UNITS = {
+    **dict.fromkeys(("requests", "request", "reqs", "req"), WindowKind.REQUESTS),
+    **dict.fromkeys(("tokens", "token"), WindowKind.TOKENS),
+    **dict.fromkeys(("input", "prompt"), WindowKind.INPUT),
+    **dict.fromkeys(("output", "generated", "completion"), WindowKind.OUTPUT),
 }
-_FIELDS = ("limit", "remaining", "reset")
+_MINUTE_S, _MONTH_S = 60.0, 30 * DAY_S
+_PERIODS = {
+    **dict.fromkeys(("second", "sec", "1s", "minute", "min", "1m", "60s"), _MINUTE_S),
+    **dict.fromkeys(("hour", "hourly", "1h", "60m"), 3600.0),
+    **dict.fromkeys(("day", "daily", "1d", "24h"), DAY_S),
+    **dict.fromkeys(("week", "weekly", "7d", "month", "monthly", "30d"), _MONTH_S),
+}
+_RATES = {f"{unit}p{period}": (unit, period) for unit in "rt" for period in "mhd"}  # rpm, tpd …
+_ASIDE = frozenset(
+    ("per", "usage", "based", "after", "in", "api", "key", "user", "team", "org", "organization", "project", "model")
+)
+"""Words that say whose limit it is, or nothing."""
+_LONG = {WindowKind.REQUESTS: WindowKind.REQUESTS_DAY}
+"""What counts a longer time than a minute. An hour's counts as a day's: they differ in nothing but their reset."""
+_POLICIES = frozenset({"ratelimit", "ratelimit-policy", "x-ratelimit", "x-ratelimit-policy"})
+_ITEM = re.compile(r'(?:"[^"]*"|[^,"])+')
+_AMOUNT = re.compile(r"[,;]")
+_LONGEST_POLICY = 1024  # characters of one that is read
 _PLAN_FIELDS = ("utilization", "status", "reset")
 _LONGEST_PLAN_S = 366 * DAY_S
 """No plan's limit lasts longer than a year; a later reset is ignored."""
 _NOTHING = Limits()
 
-Stated = dict[str, dict[str, str]]
+_Place = tuple[str, WindowKind | None, str]
+"""Of a header: a name for its window, what that counts (None: a plan's), and the field."""
+Stated = dict[tuple[str, WindowKind | None], dict[str, str]]
 """The fields that a reply states for one window."""
 
 
@@ -49,43 +64,138 @@ def read_limits(headers: Headers, now_wall_s: float) -> Limits:
     disagree and it is plausible (:func:`~hivemind.providers.times.seconds_until`). A limit of 0 or -1 is ignored.
     If a reply states a window twice (an organization's and a project's tokens), the tighter one counts.
     """
-    windows: Stated = {}
-    plan: Stated = {}
-    for name, value in headers:
-        if b"-ratelimit-" in name and (place := _place(name)):
-            unified, window, field = place
-            (plan if unified else windows).setdefault(window, {})[field] = value.decode("latin-1").strip()
-    if not windows and not plan:
+    stated: Stated = {}
+    policies: dict[str, str] = {}
+    for raw, value in headers:
+        place = _place(raw)
+        if place is None:
+            continue
+        window, kind, field = place
+        text = value.decode("latin-1").strip()
+        if field == "policy":
+            policies[window] = text[:_LONGEST_POLICY]
+        elif field == "quota":
+            stated.setdefault((window, None), {}).update(_snapshot(text))
+        else:
+            stated.setdefault((window, kind), {})[field] = text
+    if not stated and not policies:
         return _NOTHING
     by = clocks(headers, now_wall_s)
-    readings = (_reading(window, stated, by) for window, stated in windows.items())
-    shares = (_utilisation(name, stated, by) for name, stated in plan.items())
+    if policies:
+        _read_policies(policies, stated)
+    readings = (_reading(kind, fields, by) for (_, kind), fields in stated.items() if kind is not None)
+    shares = (_utilisation(name, fields, by) for (name, kind), fields in stated.items() if kind is None)
     return Limits(_tightest(readings), tuple(share for share in shares if share))
 
 
-@lru_cache(maxsize=256)
-def _place(raw: bytes) -> tuple[bool, str, str] | None:
-    """Parse a header's name: whether it is a plan's, its window or claim, and its field."""
-    name = raw.decode("latin-1")
+@lru_cache(maxsize=1024)
+def _place(raw: bytes) -> _Place | None:
+    """Parse a header's name; None: it states no limit, or in words that aren't known."""
+    name = raw.decode("latin-1").lower()
     if name.startswith(_UNIFIED):
         claim, _, field = name[len(_UNIFIED) :].rpartition("-")
-        return (True, claim, field) if claim and field in _PLAN_FIELDS else None
-    if name.startswith(_ANTHROPIC):
-        window, _, field = name[len(_ANTHROPIC) :].rpartition("-")
-    elif name.startswith(_OPENAI):
-        field, _, window = name[len(_OPENAI) :].partition("-")
-    else:
+        return (claim, None, field) if claim and field in _PLAN_FIELDS else None
+    if name in _POLICIES:
+        return name.removeprefix("x-"), None, "policy"
+    for row in (row for provider in providers() for row in provider.limits if row.header):
+        if found := compiled(row.header).fullmatch(name):
+            named = found.groupdict()
+            return named.get("window", row.window), _kind(row.window), row.fields.get(named["field"], named["field"])
+    found = _LIMITS.match(name)
+    return None if found is None or not found["words"] else _in_words(found["whose"], found["words"])
+
+
+def _kind(name: str) -> WindowKind | None:
+    return next((kind for kind in WindowKind if kind.value == name), None)
+
+
+def _in_words(whose: str, text: str) -> _Place | None:
+    field, units, period_s, rest = "", set[WindowKind](), _MINUTE_S, list[str]()
+    for word in re.split(r"[-_]", text):
+        if word in _FIELDS:
+            field = field if field == "reset" else _FIELDS[word]
+        elif word in _UNITS:
+            units.add(_UNITS[word])
+        elif word in _PERIODS:
+            period_s = _PERIODS[word]
+        elif word in _RATES:
+            unit, period = _RATES[word]
+            units.add(WindowKind.REQUESTS if unit == "r" else WindowKind.TOKENS)
+            period_s = {"m": _MINUTE_S, "h": 3600.0, "d": DAY_S}[period]
+        elif word in _ASIDE:
+            rest.append(word)
+        else:
+            return None
+    kind = _counted(units)
+    if not field or kind is None:
         return None
-    return (False, window, field) if window in _KINDS and field in _FIELDS else None
+    if period_s > DAY_S:
+        return f"{kind.value} a month", None, field
+    kind = kind if period_s <= _MINUTE_S else _LONG.get(kind, WindowKind.TOKENS_DAY)
+    return f"{whose}{period_s:g}{rest}", kind, field
 
 
-def _reading(window: str, stated: dict[str, str], by: Clocks) -> WindowReading | None:
+def _counted(units: set[WindowKind]) -> WindowKind | None:
+    """Return what is counted where these are named; None: that can't be told."""
+    if len(units) > 1:
+        units = units - {WindowKind.TOKENS}  # "input tokens"
+    return WindowKind.REQUESTS if not units else units.pop() if len(units) == 1 else None
+
+
+def _read_policies(policies: dict[str, str], stated: Stated) -> None:
+    """Take in the IETF's `RateLimit: "a";r=5;t=30` and `RateLimit-Policy: "a";q=60;w=60`, and older drafts of them:
+    `limit=60, remaining=5, reset=30`, and `60;w=60` beside `RateLimit-Limit`."""
+    windows: dict[str, dict[str, str]] = {}
+    for part in _ITEM.findall(",".join(policies.values())):
+        first, *parameters = (each.strip() for each in part.split(";"))
+        name, found = first.strip('"'), {}
+        for parameter in parameters:
+            key, _, value = parameter.partition("=")
+            found[key.strip()] = value.strip().strip('"')
+        key, _, value = first.partition("=")
+        if value:
+            name, found = "", {key.strip(): value.strip()}
+        elif first.isdecimal():
+            name, found["q"] = "", first
+        windows.setdefault(name, {}).update(found)
+    for name, found in windows.items():
+        units = {
+            _UNITS[word] for word in re.split(r"[^a-z]+", f"{name} {found.get('qu', '')}".lower()) if word in _UNITS
+        }
+        kind = _counted(units)
+        if kind is None or "byte" in found.get("qu", "") or "concurrent" in found.get("qu", ""):
+            continue
+        limit, left, reset = (found.get(short, found.get(word)) for short, word in _SHORT)
+        fields = {"limit": limit, "remaining": left, "reset": reset}
+        told = {field: value for field, value in fields.items() if value}
+        if (parse_number(found.get("w", "")) or 0) > _MINUTE_S:
+            kind = _LONG.get(kind, WindowKind.TOKENS_DAY)
+            if not name:  # of the headers of an older draft beside it
+                told = {**next((stated.pop(each) for each in [*stated] if each[1] is WindowKind.REQUESTS), {}), **told}
+        if told.keys() != {"limit"}:
+            stated[f"policy {name}", kind] = told
+
+
+_SHORT = (("q", "limit"), ("r", "remaining"), ("t", "reset"))
+
+
+def _snapshot(text: str) -> dict[str, str]:
+    """Read Copilot's `ent=300&rem=75.3&rst=2026-12-01T00:00:00Z`: what is left, in percent."""
+    found = dict(part.partition("=")[::2] for part in text[:_LONGEST_POLICY].split("&"))
+    left = parse_number(found.get("rem", ""))
+    told = {} if left is None else {"percent": f"{100 - min(max(left, 0.0), 100.0):g}"}
+    return {**told, "reset": found.get("rst", "").replace("%3A", ":").replace("%3a", ":")}
+
+
+def _reading(kind: WindowKind, stated: dict[str, str], by: Clocks) -> WindowReading | None:
     limit, remaining = _whole(stated.get("limit", "")), _whole(stated.get("remaining", ""))
+    if remaining is None and limit is not None and (used := _whole(stated.get("used", ""))) is not None:
+        remaining = max(0, limit - used)
     if remaining is not None and remaining < 0:
         remaining = None
     if ("limit" in stated and (limit is None or limit <= 0)) or (limit is None and remaining is None):
         return None
-    return WindowReading(_KINDS[window], limit, remaining, seconds_until(stated.get("reset", ""), by))
+    return WindowReading(kind, limit, remaining, seconds_until(stated.get("reset", ""), by))
 
 
 def _tightest(readings: Iterable[WindowReading | None]) -> tuple[WindowReading, ...]:
@@ -104,6 +214,10 @@ def _room(reading: WindowReading) -> float:
 
 def _utilisation(name: str, stated: dict[str, str], by: Clocks) -> Utilisation | None:
     used = parse_number(stated.get("utilization", ""))
+    if used is None and (percent := parse_number(stated.get("percent", ""))) is not None:
+        used = percent / 100
+    if used is None and (limit := _whole(stated.get("limit", ""))) and "remaining" in stated:
+        used = 1 - (_whole(stated["remaining"]) or 0) / limit
     if used is None:
         return None
     reset_in_s = seconds_until(stated.get("reset", ""), by, _LONGEST_PLAN_S)
@@ -115,5 +229,5 @@ def _utilisation(name: str, stated: dict[str, str], by: Clocks) -> Utilisation |
 def _whole(value: str) -> int | None:
     if value.isdecimal() and len(value) <= 15:
         return int(value)  # the usual spelling
-    amount = parse_number(value)
+    amount = parse_number(_AMOUNT.split(value, maxsplit=1)[0])  # an older draft appends policies: `60, 60;w=60`
     return None if amount is None or abs(amount) > 1e15 else int(amount)

@@ -54,6 +54,8 @@ _RESPONSES_REQUEST = Shape(
     " prompt_cache_key:text service_tier:text"
 )
 _EVENT = Shape("type:text delta response error")
+_READ = frozenset(CACHED)
+_WRITTEN = frozenset(WRITTEN)
 _DETAILS = Shape(" ".join(f"{name}:count" for name in dict.fromkeys((*CACHED, *WRITTEN))))
 _USAGE = Shape(
     "prompt_tokens:count completion_tokens:count input_tokens:count output_tokens:count total_tokens:count "
@@ -73,17 +75,29 @@ def openai_usage(reply: Members, tier: str = "") -> Usage | None:
         return None
     chat = json_fields.filled(found, "prompt_tokens_details")
     details = _DETAILS.within(found, "prompt_tokens_details" if chat else "input_tokens_details")
-    cached = json_fields.count(details, *CACHED)
-    written = json_fields.count(details, *WRITTEN)
+    cached, written = _of_cache(details) or _of_cache(found) or (0, 0)
+    if not (cached or written):
+        return Usage(prompt or 0, 0, 0, output or 0, tier=tier)
     return usage_from(
         prompt or 0,
         output or 0,
-        (json_fields.count(found, *CACHED) if cached is None else cached) or 0,
-        (json_fields.count(found, *WRITTEN) if written is None else written) or 0,
+        cached,
+        written,
         total=json_fields.count(found, "total_tokens"),
         apart=not chat and "prompt_tokens" not in found and "input_tokens_details" not in found,
         tier=tier,
     )
+
+
+def _of_cache(found: Members) -> tuple[int, int] | None:
+    """Return what was read from and written into a cache; None where neither is stated."""
+    cached = written = None
+    for name in found:
+        if name in _READ:
+            cached = json_fields.count(found, name)
+        elif name in _WRITTEN:
+            written = json_fields.count(found, name)
+    return None if cached is None and written is None else (cached or 0, written or 0)
 
 
 def _error(status: int, reason: str, message: str) -> ErrorObject:
@@ -124,6 +138,8 @@ class ChatReader(OpenAIReader):
     """Reader of one reply of chat completions or completions."""
 
     __slots__ = ("_head",)
+
+    finish = b'"finish_reason"'
 
     def __init__(self) -> None:
         super().__init__()

@@ -9,11 +9,12 @@ import re
 from dataclasses import dataclass, replace
 
 from hivemind.providers import json_fields
+from hivemind.providers.anthropic import AnthropicReader
 from hivemind.providers.base import Facts, Headers, Steps, StreamForm, Tap, TapState
 from hivemind.providers.counts import usage_in
 from hivemind.providers.encoding import header
 from hivemind.providers.json_fields import Members, Shape
-from hivemind.providers.openai import OpenAI, openai_usage
+from hivemind.providers.openai import ChatReader, OpenAI, ResponsesReader, openai_usage
 from hivemind.providers.outline import size_chars
 from hivemind.providers.sse import fields
 from hivemind.providers.taps import Reader
@@ -39,13 +40,27 @@ _CACHE_COUNTS = Shape("", cache_creation=_CREATION)
 
 class PlainReader(Reader):
     """Reader of a `usage` object as in OpenAI's and Anthropic's APIs, at the top level of a reply or event, or in
-    its `response` or `message`. The last one counts."""
+    its `response` or `message`. The last one counts. A stream whose events are those of a known dialect is read as
+    one of its own."""
 
-    __slots__ = ()
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._known: Reader | None = None
 
     def record(self, record: bytes) -> None:
-        if b'sage"' in record or b"oken" in record:
+        if self._known is None and (reader := next((r for sign, r in _SIGNS if sign.search(record)), None)):
+            self._known = reader()
+            self._known.state = self.state
+            self.state.recognised = True
+        if self._known is not None:
+            self._known.record(record)
+        elif b'sage"' in record or b"oken" in record:
             self.whole(fields(record)[1] or record)
+
+    def content_size(self, record: bytes) -> int:
+        return 0 if self._known is None else self._known.content_size(record)
 
     def whole(self, body: bytes) -> None:
         reply = _REPLY.read(body)
@@ -58,13 +73,25 @@ class PlainReader(Reader):
             state.usage, state.usage_final = usage, True
 
     def closed(self) -> None:
-        """Complete, since the end marker is unknown."""
-        self.state.complete = True
+        """Complete, unless the end marker is known."""
+        if self._known is None:
+            self.state.complete = True
+        else:
+            self._known.closed()
+
+
+_SIGNS: tuple[tuple[re.Pattern[bytes], type[Reader]], ...] = (
+    (re.compile(rb'"type"\s{0,4}:\s{0,4}"message_start"'), AnthropicReader),
+    (re.compile(rb'"type"\s{0,4}:\s{0,4}"response\.created"'), ResponsesReader),
+    (re.compile(rb'"choices"\s{0,4}:\s{0,4}\[\s{0,4}\{[^{]{0,60}"delta"'), ChatReader),
+)
+"""By what an event shows: the reader of its stream."""
 
 
 @dataclass(slots=True)
 class PlainTap:
-    """A tap whose reply begins with its first byte, is complete at any end, and whose errors aren't classified."""
+    """A tap whose reply begins with its first byte. Unless it is a stream of a known dialect, it is complete at any
+    end, and its errors aren't classified."""
 
     _inner: Tap | None
     """Reads the usage of a reply that may contain it."""
@@ -85,12 +112,16 @@ class PlainTap:
         rest = self._inner.end() if self._inner else None
         if rest is not None:
             return self._ended(rest)
-        self.state.error, self.state.complete = None, True
+        self._judge()
         return None
 
     def _ended(self, rest: Steps) -> Steps:
         yield from rest
-        self.state.error, self.state.complete = None, True
+        self._judge()
+
+    def _judge(self) -> None:
+        if not self.state.recognised:
+            self.state.error, self.state.complete = None, True
 
 
 class Plain(OpenAI):

@@ -7,7 +7,8 @@ stands on bytes that were recorded or documented: its `example`, by which the te
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
 
@@ -123,6 +124,25 @@ class Path(Row):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Limit(Row):
+    """How headers state what is left of a limit. Without a `header` their names say it (:mod:`.limits`)."""
+
+    example: tuple[tuple[str, str], ...]
+    """The headers, as recorded or documented."""
+    says: tuple[tuple[str, float, float], ...] = ()
+    """What is read from them: for each window what it counts, its limit and what remains."""
+    used: tuple[tuple[str, float], ...] = ()
+    """The same of plans: their names, and the share that is used."""
+    header: str = ""
+    """Regular expression of names that don't say it in known words, with a group `field` (`limit`, `remaining`, `used`,
+    `reset`; of plans `utilization` from 0 to 1, `percent`, or `quota`: Copilot's form) and, if several, `window`."""
+    window: str = ""
+    """What it counts, a value of :class:`~hivemind.scheduler.types.WindowKind`; empty: a plan, which is only shown."""
+    fields: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """By other words for a field in the names, the field."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Provider:
     """A provider, gateway or server."""
 
@@ -141,6 +161,7 @@ class Provider:
     failing: tuple[Failing, ...] = ()
     counts: tuple[Counts, ...] = ()
     paths: tuple[Path, ...] = ()
+    limits: tuple[Limit, ...] = ()
 
     def serves(self, host: str) -> bool:
         """Return whether a host name, in lower case, is one of its own."""

@@ -64,6 +64,9 @@ class Reader(ABC):
 
     __slots__ = ("_rest", "state", "unparsed")
 
+    finish = b""
+    """The member of a whole reply, in quotes, that says why it ended; empty: none does."""
+
     def __init__(self) -> None:
         self.state = TapState()
         self.unparsed = 0
@@ -471,9 +474,9 @@ def read_whole(reader: Reader, body: bytes) -> None:
     reader.whole(body)
     state.usage_final = state.usage is not None
     if state.usage is not None and state.usage.output_tokens:
-        state.error = failed_finish(body)
+        state.error = failed_finish(body, reader.finish)
         return
-    state.error = failure_in_reply(body)
+    state.error = failure_in_reply(body, reader.finish)
     if state.usage is None and _is_cut(body):
         state.complete = False
 

@@ -525,7 +525,7 @@ class Exchange:
         takes_event = self._takes_event(response, tap, decoder, hold)
         if failure is None:
             await self._ended(tap)
-            if self.call.facts.stream and not state.complete and state.error is None:
+            if (self.call.facts.stream or state.recognised) and not state.complete and state.error is None:
                 failure = _TRUNCATED  # finished cleanly, most SDKs would take it for a whole answer
         elif state.complete and state.error is None and not self.writer.has_length:
             failure = None  # only the end of the framing is missing
@@ -580,9 +580,10 @@ class Exchange:
     async def _failed(self, failure: Failure, reply: FailedReply | None = None) -> bool:
         """Retry if the scheduler allows it, else pass the failure on, in the upstream's own words if there are any."""
         may_pass, form = failure.retryable, self.call.head.client.try_again
-        if self.call.facts.continues_state and failure.kind is not FailureKind.CONNECT:
+        if self.call.facts.continues_state and not _nothing_ran(failure, reply):
             failure = replace(failure, retryable=False)
         if self._engine.fail(self.ticket, self.call.without_credentials(failure), self._usage()):
+            self._disarm_keepalive()  # it would begin with this reply's head
             return False
         if may_pass:
             await self._held_back()
@@ -695,6 +696,14 @@ class Exchange:
     def _log_estimate(self, state: TapState) -> None:
         if state.gave_up:
             _log.info("what request %d used is estimated: %s", self.ticket.id, state.gave_up)
+
+
+def _nothing_ran(failure: Failure, reply: FailedReply | None) -> bool:
+    """Return whether a failed attempt surely did nothing: it didn't arrive, or was refused in place of an answer."""
+    if failure.kind is FailureKind.CONNECT:
+        return True
+    refused = failure.kind in (FailureKind.RATE_LIMITED, FailureKind.OVERLOADED)
+    return refused and reply is not None and reply.response.status >= 400
 
 
 def _status(failure: Failure) -> int:

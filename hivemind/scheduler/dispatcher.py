@@ -224,7 +224,7 @@ class Dispatcher:
         agent = ticket.agent
         if lane.queue.waiting or self.paused or agent.held:
             return False
-        if lane.closed_until(now) is not None or lane.window_delay_s(ticket, now) > 0:
+        if lane.closed_until(now) is not None or lane.delay_s(ticket, now) > 0:
             return False
         return not agent.limits or self._has_room(ticket, now)
 
@@ -266,7 +266,7 @@ class Dispatcher:
             if until is not None:
                 self._set_wake(lane, until)
                 return False
-            ticket, delay_s = lane.queue.pick(now, lambda t: lane.window_delay_s(t, now), lane.vacant)
+            ticket, delay_s = lane.queue.pick(now, lambda t: lane.delay_s(t, now), lane.vacant)
             if ticket is None:
                 self._set_wake(lane, now + delay_s)
                 return False
@@ -327,7 +327,7 @@ class Dispatcher:
     def back_off(self, lane: Lane, ticket: Ticket, retry_at: float, now: float) -> None:
         """Queue the ticket for its next attempt, once the delay between the two is over."""
         ticket.front = True
-        if retry_at <= max(now, lane.paused_until):
+        if retry_at <= max(now, lane.paused_family_until(ticket.request.family)):
             self.enqueue(lane, ticket, now)
             return
         ticket.state = TicketState.BACKING_OFF
@@ -416,14 +416,14 @@ class Dispatcher:
         """Act on the end of a pause or a cooldown."""
         lane.wake_at = math.inf
         lane.poll_circuit(now)
-        if -math.inf < lane.paused_until <= now:
-            lane.resume(now)
+        lane.resume(now)
         self.rearm(lane, now)
         self.pump(lane, now)
 
     def rearm(self, lane: Lane, now: float) -> None:
         """Wake for the end of a pause or a cooldown even when no ticket waits, so that people see it."""
-        for at in (lane.paused_until, lane.circuit.reopens_at):
+        pauses = (pause.until for pause in (lane.whole, *lane.pauses.values()))
+        for at in (*pauses, lane.circuit.reopens_at):
             if at is not None and at > now:
                 self._set_wake(lane, at)
 

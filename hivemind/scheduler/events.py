@@ -128,20 +128,24 @@ class CircuitChanged(Event, frozen=True):
     state: str  # `closed`, `open` or `half_open`
     cause: str
     reopens_in_s: float | None = None
+    family: str | None = None  # the family of models that it is about; None: all of the lane
 
 
 class LaneRateLimited(Event, frozen=True):
-    """The provider asked for a pause (Retry-After); the lane sends nothing until it is over."""
+    """The provider asked for a pause (Retry-After); the lane sends nothing, or nothing of a family of models, until it
+    is over."""
 
     lane: str
     for_s: float
     cause: str
+    family: str | None = None  # None: all of the lane
 
 
 class LaneReleased(Event, frozen=True):
     """The pause is over (or the operator ended it)."""
 
     lane: str
+    family: str | None = None  # as of the pause
 
 
 class Commanded(Event, frozen=True):
@@ -402,6 +406,16 @@ others; between two attempts."""
 
 
 @dataclass(frozen=True, slots=True)
+class FamilyHold:
+    """A family of models of which nothing is sent, though of others of the lane; part of :class:`LaneState`."""
+
+    family: str
+    gate: str
+    """`rate_limited` or `circuit`, as of a :class:`Hold`."""
+    opens_in_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class LeaseGauges:
     """What a lane is leased at a moment; part of :class:`LaneState`."""
 
@@ -440,6 +454,7 @@ class LaneState:
     """Over AIMD's window of samples."""
     latency_target_s: float
     rate_limited_for_s: float = 0.0
+    """Until the provider's pause ends: the lane's, or that of the only family of models that it knows."""
     paused: bool = False
     circuit: str = "closed"
     circuit_forced: bool = False
@@ -464,6 +479,15 @@ class LaneState:
     """Most of them; 0: no limit."""
     lease: LeaseGauges | None = None
     """What the lane is leased; None: the proxy is in no fleet."""
+    families: tuple[FamilyHold, ...] = ()
+    """Families of models that are held while others aren't."""
+
+    @property
+    def pauses(self) -> list[tuple[str, float]]:
+        """What the provider asked to wait with, and for how many more seconds: families of models, or (an empty name)
+        the lane."""
+        own = [(each.family, each.opens_in_s or 0.0) for each in self.families if each.gate == "rate_limited"]
+        return [("", self.rate_limited_for_s)] if self.rate_limited_for_s > 0 else own
 
 
 class Sampled(Event, frozen=True):

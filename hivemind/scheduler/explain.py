@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections import Counter
 from itertools import islice
 
 from hivemind.scheduler.admission.allowance import Allowance
 from hivemind.scheduler.admission.leasing import Leasing
-from hivemind.scheduler.events import UPCOMING_SHOWN, Hold, LaneState, LeaseGauges
+from hivemind.scheduler.events import UPCOMING_SHOWN, FamilyHold, Hold, LaneState, LeaseGauges, WindowState
 from hivemind.scheduler.lane import Lane
 from hivemind.scheduler.lease import LeaseState
 from hivemind.scheduler.limits import MAX_SHARE, PERIOD_S, Window
@@ -28,7 +29,16 @@ _DISPROVED = 2
 
 def lane_state(lane: Lane, now: float, *, paused: bool) -> LaneState:
     """Return the lane's gauges; `paused`: the operator holds all admissions."""
-    circuit, aimd, total, reopens_at = lane.circuit, lane.aimd, lane.total, lane.circuit.reopens_at
+    circuit, aimd, total = lane.circuit, lane.aimd, lane.total
+    rate_limited_for_s, families = lane.paused_until - now, _families(lane, now)
+    circuit_state, reopens_at = circuit.state.value, circuit.reopens_at
+    if circuit.family is not None or lane.pauses:
+        alone = len(lane.allowances) == 1
+        if alone:  # what keeps the only family keeps the lane
+            rate_limited_for_s = max([rate_limited_for_s, *(pause.until - now for pause in lane.pauses.values())])
+            families = ()
+        elif circuit.family is not None:
+            circuit_state, reopens_at = "closed", None
     superseded = tuple(
         name
         for name, kind in (("rpm", WindowKind.REQUESTS), ("tpm", WindowKind.TOKENS))
@@ -47,16 +57,16 @@ def lane_state(lane: Lane, now: float, *, paused: bool) -> LaneState:
         pinned=aimd.pinned,
         mean_ttft_s=aimd.mean_latency_s,
         latency_target_s=aimd.config.latency_target_s,
-        rate_limited_for_s=max(0.0, lane.paused_until - now),
+        rate_limited_for_s=max(0.0, rate_limited_for_s),
         paused=paused,
-        circuit=circuit.state.value,
+        circuit=circuit_state,
         circuit_forced=circuit.forced is not None,
         circuit_errors=circuit.errors,
         circuit_results=circuit.results,
         circuit_window=circuit.config.window,
         circuit_threshold=circuit.config.threshold,
         circuit_reopens_in_s=None if reopens_at is None else max(0.0, reopens_at - now),
-        windows=tuple(state for family, each in lane.allowances.items() for state in each.states(family, now)),
+        windows=_windows(lane, now),
         plan=lane.plan,
         knobs=readings(lane.config, lane.settings.retry, superseded),
         refusal=lane.refusal,
@@ -65,7 +75,28 @@ def lane_state(lane: Lane, now: float, *, paused: bool) -> LaneState:
         upstream_active=0 if total is None else total.active,
         upstream_limit=0 if total is None else int(total.limit),
         lease=None if lane.leasing is None else _lease_gauges(lane, lane.leasing, now),
+        families=families,
     )
+
+
+def _windows(lane: Lane, now: float) -> tuple[WindowState, ...]:
+    names = lane.named_windows
+    states = []
+    for allowance in lane.allowances.values():
+        states += allowance.states(names, now)
+        for window in allowance.windows.values():
+            names.pop(window, None)  # others take from it too
+    return tuple(states)
+
+
+def _families(lane: Lane, now: float) -> tuple[FamilyHold, ...]:
+    names = dict.fromkeys([*lane.pauses, *([] if lane.circuit.family is None else [lane.circuit.family])])
+    gates = [(name, lane.family_gate(name, now)) for name in names]
+    return tuple([FamilyHold(name, gate[0], _finite(gate[1])) for name, gate in gates if gate is not None])
+
+
+def _finite(seconds: float) -> float | None:
+    return None if math.isinf(seconds) else seconds
 
 
 def _lease_gauges(lane: Lane, leasing: Leasing, now: float) -> LeaseGauges:
@@ -115,23 +146,24 @@ class _LaneView:
         self._now = now
         self._for_all: _Shut | None = ("paused", None) if paused else None
         self._lead_s = self._stagger_s = 0.0  # until no gate is shut to all, and between two grants after that
-        if now < lane.paused_until:
-            self._for_all = self._for_all or ("rate_limited", lane.paused_until - now)
-        if now < max(lane.paused_until, lane.next_grant_at):
-            self._lead_s = max(lane.paused_until, lane.next_grant_at) - now
+        only = next(iter(lane.allowances)) if len(lane.allowances) == 1 else None  # what keeps it keeps the lane
+        pause = lane.whole if only is None or lane.whole.until > now else lane.pauses.get(only, lane.whole)
+        if now < pause.until:
+            self._for_all = self._for_all or ("rate_limited", pause.until - now)
+        if now < max(pause.until, pause.next_grant_at):
+            self._lead_s = max(pause.until, pause.next_grant_at) - now
             self._stagger_s = lane.settings.retry.stagger_s
-        if lane.settings.backpressure and not lane.circuit.admits():
+        if lane.shut_for_all or (lane.circuit.family is not None and lane.circuit.family == only and lane.circuit_shut):
             reopens_at = lane.circuit.reopens_at
             opens_in_s = None if reopens_at is None else max(0.0, reopens_at - now)
             self._for_all = self._for_all or ("circuit", opens_in_s)
             # Then a probe goes alone, and its outcome decides about the others.
             self._lead_s = max(self._lead_s, (opens_in_s or 0.0) + (lane.hold_s or 0.0))
-        self._for_line = self._for_all or (
-            None if lane.gate.free and now < lane.leased_until else (_slot_gate(lane, now), None)
-        )
-        self._unknowable = paused or lane.circuit.forced == "open" or self._for_line == ("fleet", None)
+        self._for_line = None if lane.gate.free and now < lane.leased_until else (_slot_gate(lane, now), None)
+        no_lease = self._for_all is None and self._for_line == ("fleet", None)
+        self._unknowable = paused or lane.circuit.forced == "open" or no_lease
         self._unknowable |= lane.disproved >= _DISPROVED
-        if self._for_line is None and lane.total is not None and not lane.total.free:
+        if self._for_all is None and self._for_line is None and lane.total is not None and not lane.total.free:
             self._for_line = ("upstream", None)
             self._unknowable = True  # other lanes may come first
         slots, active, hold_s = lane.gate.slots, lane.gate.active, lane.hold_s
@@ -140,28 +172,46 @@ class _LaneView:
         if self._lead_s and hold_s:
             self._free += active * min(1.0, self._lead_s / hold_s)
         self._outlooks: dict[str, Outlook] = {}  # by family
+        self._openings: dict[Window, Opening] = {}
         self._flowing = self._ahead = 0  # tickets so far that no rate window keeps, and all
+        self._kept: Counter[str] = Counter()  # tickets so far of families that are held while others aren't
 
     def in_line(self, ticket: Ticket) -> Hold:
         """Explain the next ticket in the queue; to be called in their order."""
         held: _Shut | None = None
         window_s = 0.0
+        own = self._family_gate(ticket)
         if self._lane.settings.rate_windows:
             family = ticket.request.family
             if (outlook := self._outlooks.get(family)) is None:
-                outlook = self._outlooks[family] = Outlook(self._lane.allowance(family), ticket, self._now)
+                outlook = self._outlooks[family] = Outlook(
+                    self._lane.allowance(family), ticket, self._now, self._openings
+                )
             held, window_s = outlook.held, outlook.after(ticket)
+        if own is not None and self._for_all is None:
+            before = self._kept[ticket.request.family]
+            self._kept[ticket.request.family] += 1
+            own_s = own[1] or self._lane.hold_s or 0.0
+            return Hold(ticket.id, *own, self._estimate(before, max(own_s, window_s), own_s))
         ahead = self._ahead if window_s else self._flowing
         self._ahead += 1
         self._flowing += not window_s
-        gate, opens_in_s = self._for_line or held or _NEXT
+        gate, opens_in_s = self._for_all or self._for_line or held or _NEXT
         return Hold(ticket.id, gate, opens_in_s, self._estimate(ahead, max(window_s, opens_in_s or 0.0)))
+
+    def _family_gate(self, ticket: Ticket) -> _Shut | None:
+        """Return what keeps the ticket's family alone, but for the short distance between two grants."""
+        family = ticket.request.family
+        gate = self._lane.family_gate(family, self._now)
+        if gate is None or (gate[0] == "rate_limited" and self._lane.pauses[family].until <= self._now):
+            return None
+        return gate[0], _finite(gate[1])
 
     def left_out(self, ticket: Ticket) -> Hold:
         """Explain a ticket of an agent that is held."""
         agent = ticket.agent
         own = "budget" if agent.out_of_budget else "held" if agent.on_hold else "dependency"
-        gate, opens_in_s = self._for_all or (own, None)
+        gate, opens_in_s = self._for_all or self._family_gate(ticket) or (own, None)
         return Hold(ticket.id, gate, opens_in_s, None)
 
     def backing_off(self, ticket: Ticket) -> Hold:
@@ -169,11 +219,12 @@ class _LaneView:
         if ticket.agent.held:
             return self.left_out(ticket)
         retry_in_s = max(0.0, ticket.retry_at - self._now)
-        gate, opens_in_s = self._for_all or ("backoff", retry_in_s)
-        return Hold(ticket.id, gate, opens_in_s, self._estimate(0, retry_in_s))
+        gate, opens_in_s = self._for_all or self._family_gate(ticket) or ("backoff", retry_in_s)
+        return Hold(ticket.id, gate, opens_in_s, self._estimate(0, max(retry_in_s, opens_in_s or 0.0)))
 
-    def _estimate(self, ahead: int, at_least_s: float) -> float | None:
-        """Return the seconds until so many other tickets and then this one have got a slot; None: unknowable."""
+    def _estimate(self, ahead: int, at_least_s: float, lead_s: float = 0.0) -> float | None:
+        """Return the seconds until so many other tickets and then this one have got a slot, none of them before
+        `lead_s`; None: unknowable."""
         if self._unknowable:
             return None
         wait_s = ahead * self._stagger_s
@@ -182,16 +233,22 @@ class _LaneView:
             if self._pace_s is None:
                 return None
             wait_s = max(wait_s, behind * self._pace_s)
-        return max(self._lead_s + wait_s, at_least_s)
+        return max(max(self._lead_s, lead_s) + wait_s, at_least_s)
 
 
 class Outlook:
     """The windows of one family, to be asked about its tickets in the order in which they will be sent."""
 
-    def __init__(self, allowance: Allowance, first: Ticket, now: float) -> None:
+    def __init__(
+        self, allowance: Allowance, first: Ticket, now: float, openings: dict[Window, Opening] | None = None
+    ) -> None:
+        """`openings` are those of all families, which may take from the same window."""
+        openings = {} if openings is None else openings
         self._allowance = allowance
         self._openings = [
-            (kind, Opening(window, now)) for kind, window in allowance.windows.items() if window.shown_limit is not None
+            (kind, openings.setdefault(window, Opening(window, now)))
+            for kind, window in allowance.windows.items()
+            if window.shown_limit is not None
         ]
         self.held: _Shut | None = None
         """The gate that is shut to the first ticket, and so to all, and for how many seconds; None: none is."""

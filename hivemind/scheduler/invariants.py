@@ -226,7 +226,8 @@ def _windows(scheduler: Scheduler, tickets: _Tickets) -> Iterator[Violation]:
     reserved: dict[Window, float] = {}
     pending: dict[Window, float] = {}
     for ticket in tickets.in_flight:
-        for window, charge in ticket.reservation or ():
+        for taken_from, charge in ticket.reservation or ():
+            window = taken_from.present
             if not charge.settled and not charge.expired:
                 reserved[window] = reserved.get(window, 0.0) + charge.amount
             if not charge.confirmed:
@@ -290,7 +291,7 @@ def _waits(scheduler: Scheduler, lane: Lane, now: float) -> Iterator[Violation]:
     if not lane.queue.waiting or scheduler.paused or scheduler.draining or lane.wake_at <= now + AWAITED_S:
         return  # by a timer that is about due, it will be looked at anyway
     if _is_open(lane, now):
-        ready = lane.queue.ready(now, lambda ticket: lane.window_delay_s(ticket, now))
+        ready = lane.queue.ready(now, lambda ticket: lane.delay_s(ticket, now))
         if ready is not None and scheduler.ledger.short_of(ready, now) is None and not _end_is_due(scheduler, lane):
             text = f"Request {ready.id} waits although {_free(lane)} and nothing else forbids it."
             yield Violation("idle", lane.key, ready.agent.name, text)
@@ -313,7 +314,7 @@ def _is_open(lane: Lane, now: float) -> bool:
     """Whether the lane admits one more, as :meth:`.lane.Lane.closed_until` tells, which notes that it was asked."""
     if now < max(lane.paused_until, lane.next_grant_at) or now >= lane.leased_until:
         return False
-    if lane.settings.backpressure and not lane.circuit.admits():
+    if lane.shut_for_all:
         return False
     return lane.gate.free and (lane.total is None or lane.total.free)
 

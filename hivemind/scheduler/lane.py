@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.admission.aimd import Aimd, Gate
@@ -11,11 +12,12 @@ from hivemind.scheduler.admission.allowance import Allowance
 from hivemind.scheduler.admission.circuit import Circuit, CircuitState
 from hivemind.scheduler.admission.estimate import Estimators
 from hivemind.scheduler.admission.leasing import Leasing
+from hivemind.scheduler.admission.lockstep import Lockstep
 from hivemind.scheduler.admission.queue import LaneQueue
 from hivemind.scheduler.admission.retry import LATEST_WEIGHT, MAX_PAUSE_S, Retries
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.lease import LeaseState
-from hivemind.scheduler.limits import MOST_RESET_S
+from hivemind.scheduler.limits import MOST_RESET_S, Window
 from hivemind.scheduler.ticket import Refusal, Ticket
 from hivemind.scheduler.types import Failure, FailureKind, Utilisation, WindowKind, WindowReading
 
@@ -40,6 +42,25 @@ _REFUSING = frozenset({FailureKind.RATE_LIMITED, FailureKind.QUOTA})
 """Failures by which the provider enforces a limit."""
 _PAUSING = frozenset({FailureKind.RATE_LIMITED, FailureKind.OVERLOADED, FailureKind.SERVER_ERROR})
 """Failures whose Retry-After pauses the lane."""
+_OF_A_MODEL = frozenset({FailureKind.RATE_LIMITED, FailureKind.OVERLOADED})
+"""Refusals that, as far as a reply tells, are about the model that was asked for."""
+TOGETHER_S = 10.0
+"""Refusals of two families of models no further apart, without an answer in between, are about the lane."""
+
+
+@dataclass(slots=True)
+class Pause:
+    """A pause that the provider asked for, and how its end is spaced out; of the lane, or of a family of models."""
+
+    until: float = -math.inf
+    next_grant_at: float = -math.inf
+    staggered: int = 0  # grants that are still to be spaced out
+
+    def granted(self, now: float, stagger_s: float) -> None:
+        """Count a grant."""
+        if self.staggered:
+            self.staggered -= 1
+            self.next_grant_at = now + stagger_s
 
 
 class Lane:
@@ -72,8 +93,10 @@ class Lane:
         self.allowances: dict[str, Allowance] = {}  # rate windows, by family of models
         self.estimators = Estimators()
         self.plan: tuple[Utilisation, ...] = ()
-        self.paused_until = -math.inf  # end of a pause that the provider asked for
-        self.next_grant_at = -math.inf
+        self.whole = Pause()
+        self.pauses: dict[str, Pause] = {}
+        """By family of models that alone is or was paused, until its grants aren't spaced out any more. In a fleet
+        there are none: what proxies tell each other of pauses and circuits names no family."""
         self.retries = Retries(settings.retry)
         self.backing_off: dict[int, Ticket] = {}  # tickets between two attempts, by number
         self.hold_s: float | None = None
@@ -88,7 +111,9 @@ class Lane:
         """Failures in a row, each of an attempt that began after the one before was known."""
         self._failed_at = -math.inf
         self._emit = emit
-        self._staggered = 0  # grants that are still to be spaced out
+        self._refused_cut: tuple[str, float] | None = None
+        """The level before it was cut because a family was refused, while no other was asked for."""
+        self._lockstep: dict[WindowKind, Lockstep] = {}
         self._doubted: set[tuple[WindowKind, bool]] = set()
         """Kinds of windows of which it was reported that a reset was doubted, and whether as absurd."""
 
@@ -111,6 +136,16 @@ class Lane:
         ceiling = float(config.max_concurrency) if config.max_concurrency and self.settings.admission else math.inf
         leasing = self.leasing
         return ceiling if leasing is None or leasing.terms.by_credits else min(ceiling, leasing.lease.slots)
+
+    @property
+    def paused_until(self) -> float:
+        """End of a pause of the whole lane; in the past or -inf: there is none."""
+        return self.whole.until
+
+    @property
+    def next_grant_at(self) -> float:
+        """Before this, nothing is granted because a pause has just ended."""
+        return self.whole.next_grant_at
 
     @property
     def vacant(self) -> float:
@@ -142,20 +177,50 @@ class Lane:
         if found is not None:
             del self.allowances[found]
 
-    def window_delay_s(self, ticket: Ticket, now: float) -> float:
-        """Return how long the rate windows hold the ticket, 0 for not at all."""
+    def delay_s(self, ticket: Ticket, now: float) -> float:
+        """Return how long the ticket's family of models and its rate windows hold it, 0 for not at all."""
+        family = ticket.request.family
+        shut = self.family_gate(family, now)
+        delay_s = 0.0 if shut is None else shut[1]
         if not self.settings.rate_windows:
-            return 0.0
-        allowance = self.allowance(ticket.request.family)
-        return allowance.delay_s(now, ticket) if allowance.windows else 0.0
+            return delay_s
+        allowance = self.allowance(family)
+        return max(delay_s, allowance.delay_s(now, ticket)) if allowance.windows else delay_s
+
+    def family_gate(self, family: str, now: float) -> tuple[str, float] | None:
+        """Return the gate that is shut to this family, though not to the lane, and the seconds until it opens (inf:
+        when something happens); None: none is."""
+        if self.pauses and (pause := self.pauses.get(family)) is not None:
+            until = max(pause.until, pause.next_grant_at)
+            if now < until:
+                return "rate_limited", until - now
+        circuit = self.circuit
+        if circuit.family == family and self.circuit_shut:
+            reopens_at = circuit.reopens_at
+            return "circuit", reopens_at - now if reopens_at is not None and reopens_at > now else math.inf
+        return None
+
+    def paused_family_until(self, family: str) -> float:
+        """Return when the pause of the lane or of this family is over; in the past or -inf: there is none."""
+        pause = self.pauses.get(family)
+        return self.whole.until if pause is None else max(self.whole.until, pause.until)
+
+    @property
+    def circuit_shut(self) -> bool:
+        """Whether the circuit lets nothing through of what it keeps: all, or a family."""
+        return self.settings.backpressure and not self.circuit.admits()
+
+    @property
+    def shut_for_all(self) -> bool:
+        """Whether the circuit lets through no request of any family."""
+        return self.circuit.family is None and self.circuit_shut
 
     def closed_until(self, now: float) -> float | None:
         """Return None if the lane admits a ticket, else when to check again (inf: when something happens)."""
-        if now < self.paused_until:
-            return self.paused_until
-        circuit = self.circuit
-        if circuit.state is not _CLOSED and self.settings.backpressure and not circuit.admits():
-            reopens_at = circuit.reopens_at
+        if now < self.whole.until:
+            return self.whole.until
+        if self.circuit.state is not _CLOSED and self.shut_for_all:
+            reopens_at = self.circuit.reopens_at
             # One that others probe may stay open longer than was thought.
             return reopens_at if reopens_at is not None and reopens_at > now else math.inf
         if now >= self.leased_until:
@@ -165,12 +230,12 @@ class Lane:
             return math.inf
         if self.total is not None and not self.total.free:
             return math.inf  # a slot that is released there is offered to all lanes that share it
-        return self.next_grant_at if now < self.next_grant_at else None
+        return self.whole.next_grant_at if now < self.whole.next_grant_at else None
 
     def circuit_refusal(self, ticket: Ticket, now: float) -> Refusal | None:
         """Return why an open circuit refuses the ticket; None: it may wait until the circuit is tried again."""
         circuit = self.circuit
-        if circuit.state is not _OPEN or not self.settings.backpressure:
+        if circuit.state is not _OPEN or not self.settings.backpressure or not circuit.keeps(ticket.request.family):
             return None
         reopens_at = circuit.reopens_at
         if circuit.shared and reopens_at is not None and reopens_at <= now:
@@ -183,24 +248,27 @@ class Lane:
 
     def enter(self, ticket: Ticket, now: float) -> None:
         """Take a slot and the rate windows' reservations for the ticket."""
-        gate, circuit = self.gate, self.circuit
+        gate, circuit, family = self.gate, self.circuit, ticket.request.family
         gate.enter()
         if self.total is not None:
             self.total.enter()
         if gate.active + 1 > gate.limit:
             self.aimd.gate_full()
         if circuit.state is not _CLOSED and self.settings.backpressure:
-            circuit.lease(ticket.id)
+            circuit.lease(ticket.id, family)
         ticket.epoch = circuit.epoch
-        ticket.reservation = self.allowance(ticket.request.family).take(now, ticket)
+        ticket.reservation = self.allowance(family).take(now, ticket)
         if self.leasing is not None:
             self.leasing.in_flight[ticket.priority] += 1
             for window, charge in ticket.reservation:
                 if window.credits is not None:
                     window.credits.take(now, charge.amount, ticket.priority)
-        if self._staggered:
-            self._staggered -= 1
-            self.next_grant_at = now + self.settings.retry.stagger_s
+        stagger_s = self.settings.retry.stagger_s
+        self.whole.granted(now, stagger_s)
+        if self.pauses and (pause := self.pauses.get(family)) is not None:
+            pause.granted(now, stagger_s)
+            if not pause.staggered:
+                del self.pauses[family]
 
     def leave(self, ticket: Ticket, now: float) -> None:
         """Release the slot; reservations are settled apart."""
@@ -229,9 +297,42 @@ class Lane:
             allowance = self.allowance(family)
             for reading in allowance.read(now, readings, ticket.granted_at, ticket.reservation):
                 self._report_doubt(now, family, reading)
+            if len(self.allowances) > 1 and self.leasing is None:
+                self._compare(now, family, readings, ticket.granted_at)
             if now >= allowance.emit_at:
                 allowance.emit_at = now + EMIT_EVERY_S
                 self._emit(ev.LimitsRead(now, self.key, family, readings))
+
+    def _compare(self, now: float, family: str, readings: tuple[WindowReading, ...], started_at: float) -> None:
+        """Have families that turn out to share a window take from one, or those that don't from windows of their own.
+        In a fleet all keep their own, because credits are leased for each."""
+        own = self.allowances[family].windows
+        for reading in readings:
+            window = own.get(reading.kind)
+            if window is None:
+                continue
+            if (lockstep := self._lockstep.get(reading.kind)) is None:
+                lockstep = self._lockstep[reading.kind] = Lockstep()
+            other = lockstep.read(now, family, window, reading, started_at)
+            theirs = None if other not in self.allowances else self.allowances[other].windows.get(reading.kind)
+            if theirs is None:
+                continue
+            if theirs is window:
+                self.allowances[family].part(reading.kind).read(now, reading, started_at, None)
+                continue
+            window.join(theirs, now)
+            for each in self.allowances.values():
+                if each.windows.get(reading.kind) is theirs:
+                    each.windows[reading.kind] = window
+
+    @property
+    def named_windows(self) -> dict[Window, str]:
+        """The windows, and what they are called: the family of models, and how many more take from it."""
+        takers: dict[Window, list[str]] = {}
+        for family, allowance in self.allowances.items():
+            for window in allowance.windows.values():
+                takers.setdefault(window, []).append(family)
+        return {each: names[0] + (f" +{len(names) - 1}" if len(names) > 1 else "") for each, names in takers.items()}
 
     def _report_doubt(self, now: float, family: str, reading: WindowReading) -> None:
         stated_s = reading.reset_in_s
@@ -247,10 +348,13 @@ class Lane:
         self.proven = True
         if self.refusal:
             self.refusal, self.used_up, self.disproved = "", False, 0
-        if self.allowance(ticket.request.family).doubtful:
+        family = ticket.request.family
+        allowance = self.allowance(family)
+        allowance.fate.answered(now, ticket.granted_at)
+        if allowance.doubtful:
             for window, charge in ticket.reservation or ():
                 if charge.probe:
-                    window.stated.probe_answered()
+                    window.present.stated.probe_answered()
         self.retries.note(ok=True)
         if not self.settings.backpressure:
             return False
@@ -258,7 +362,9 @@ class Lane:
         changed = self.aimd.sample(now, ttft_s, ticket.granted_at)
         if changed:
             self.push_level(now, "grow" if self.aimd.level > before else "latency")
-        if self.circuit.report(now, ticket.id, ticket.epoch, ok=True):
+        if self._refused_cut is not None and self._regain(now, family, ticket.granted_at):
+            changed = True
+        if self.circuit.report(now, ticket.id, ticket.epoch, True, family):
             self.report_circuit(now, "probe succeeded")
             changed = True
         return changed
@@ -273,28 +379,70 @@ class Lane:
         if failure.kind in _REFUSING:
             for window, charge in ticket.reservation or ():
                 if charge.probe:
-                    window.stated.probe_refused()
+                    window.present.stated.probe_refused()
+        circuit, family = self.circuit, ticket.request.family
         if failure.kind in _INNOCENT:
             # The request's own fault only shows that the upstream is there, which is what a probe tests.
-            half_open = self.circuit.state is CircuitState.HALF_OPEN
-            if half_open and self.circuit.report(now, ticket.id, ticket.epoch, ok=True):
+            probing = circuit.state is CircuitState.HALF_OPEN and circuit.probe == ticket.id
+            if probing and circuit.report(now, ticket.id, ticket.epoch, True, family):
                 self.report_circuit(now, "probe was answered")
             return False
+        alone = failure.kind in _OF_A_MODEL and self.leasing is None and self._refused_alone(now, family)
         if failure.delay_s and failure.retryable and failure.kind in _PAUSING and failure.delay_s <= MAX_PAUSE_S:
-            longer = self.pause(now, failure.delay_s, cause)
+            longer = self.pause(now, failure.delay_s, cause, family if alone else None)
             if longer and self.leasing is not None:
                 self.leasing.pause_is_own = self.leasing.urgent = True
         self.retries.note(ok=False)
         if not self.settings.backpressure:
             return False
-        # Algorithm 1: cut the level, and count the error.
-        if self.aimd.congested(now, ticket.granted_at, self.gate.active):
+        # Algorithm 1: cut the level, and count the error. That one family is refused while others are answered is no
+        # congestion.
+        spared = alone and self._others_are_answered(now, family)
+        before = self.aimd.level
+        if not spared and self.aimd.congested(now, ticket.granted_at, self.gate.active):
+            self._note_cut(family if alone else None, before)
             self.push_level(now, failure.kind.value)
-        if not self.circuit.report(now, ticket.id, ticket.epoch, ok=False):
+        if not circuit.report(now, ticket.id, ticket.epoch, False, family, own_refusal=alone):
             return False
         self.report_circuit(now, cause)
-        if self.aimd.open_circuit(now, self.gate.active):
+        if not spared and self.aimd.open_circuit(now, self.gate.active):
+            self._note_cut(circuit.family, before)
             self.push_level(now, "circuit")
+        return True
+
+    def _refused_alone(self, now: float, family: str) -> bool:
+        """Note that a family of models was refused. Return whether that says nothing of the others, as far as known:
+        none of them was refused a moment ago, or one was answered since; and they share no used-up window with it."""
+        own = self.allowance(family)
+        own.fate.refused(now)
+        others = [each.fate for each in self.allowances.values() if each is not own]
+        refused = [each.refused_at for each in others if now - each.refused_at <= TOGETHER_S and not each.works]
+        if refused and not any(each.answered_from > min(refused) for each in others):
+            return False
+        return not any(window.shared and window.stated.level < 1 for window in own.windows.values())
+
+    def _others_are_answered(self, now: float, family: str) -> bool:
+        """Whether requests of other families are answered while this one is refused."""
+        since = min(self.allowance(family).fate.refused_since, now - TOGETHER_S)
+        return any(each.fate.answered_at >= since for name, each in self.allowances.items() if name != family)
+
+    def _note_cut(self, refused: str | None, before: float) -> None:
+        if refused is None:
+            self._refused_cut = None
+        elif self._refused_cut is None or self._refused_cut[0] != refused:
+            self._refused_cut = refused, before
+
+    def _regain(self, now: float, answered: str, granted_at: float) -> bool:
+        """Take back the cut of the level because a family was refused: a request of another one, sent since, is
+        answered, so it wasn't congestion. Return whether the level changed."""
+        assert self._refused_cut is not None
+        refused, level = self._refused_cut
+        if answered != refused and granted_at < self.allowance(refused).fate.refused_since:
+            return False
+        self._refused_cut = None
+        if answered == refused or not self.aimd.regain(now, level):
+            return False
+        self.push_level(now, "grow")
         return True
 
     def poll_circuit(self, now: float) -> None:
@@ -302,29 +450,34 @@ class Lane:
         if self.settings.backpressure and self.circuit.poll(now):
             self.report_circuit(now, "cooldown over")
 
-    def pause(self, now: float, for_s: float, cause: str) -> bool:
-        """Send nothing for so long, as the provider asks; afterwards the lane starts again one by one. Return whether
-        the lane is paused for longer than before."""
+    def pause(self, now: float, for_s: float, cause: str, family: str | None = None) -> bool:
+        """Send nothing for so long, as the provider asks, or (with `family`) nothing of that family of models;
+        afterwards it starts again one by one. Return whether the pause is longer than before."""
+        pause = self.whole if family is None else self.pauses.get(family) or Pause()
         until = now + for_s
-        if for_s <= 0 or until <= self.paused_until:
+        if for_s <= 0 or until <= pause.until:
             return False
-        news = now >= self.paused_until or until > self.paused_until + 1.0
-        self.paused_until = until
-        self._staggered = int(min(max(self.gate.slots, 1), MOST_STAGGERED))
+        news = now >= pause.until or until > pause.until + 1.0
+        pause.until = until
+        pause.staggered = int(min(max(self.gate.slots, 1), MOST_STAGGERED))
+        if family is not None:
+            self.pauses[family] = pause
         if news:
-            self._emit(ev.LaneRateLimited(now, self.key, for_s, cause))
+            self._emit(ev.LaneRateLimited(now, self.key, for_s, cause, family))
         return True
 
-    def resume(self, now: float) -> None:
-        """End the provider's pause."""
-        self.paused_until = -math.inf
-        self._emit(ev.LaneReleased(now, self.key))
+    def resume(self, now: float, *, early: bool = False) -> None:
+        """End the provider's pauses that are over; with `early` all of them."""
+        for family, pause in [(None, self.whole), *self.pauses.items()]:
+            if -math.inf < pause.until and (early or pause.until <= now):
+                pause.until = -math.inf
+                self._emit(ev.LaneReleased(now, self.key, family))
 
     def reopen(self, now: float) -> None:
-        """End the pause, and forget what headers have said of used-up windows. Our own limits hold."""
+        """End the pauses, and forget what headers have said of used-up windows. Our own limits hold."""
         for allowance in self.allowances.values():
             allowance.release(now)
-        self.resume(now)
+        self.resume(now, early=True)
 
     def push_level(self, now: float, cause: str) -> None:
         """Hand AIMD's level c_t to the gate (paper, Direct Backpressure-Admission Wiring), and report it."""
@@ -351,7 +504,8 @@ class Lane:
             self.leasing.urgent = True
         reopens_at = self.circuit.reopens_at
         wait_s = None if reopens_at is None else reopens_at - now
-        self._emit(ev.CircuitChanged(now, self.key, self.circuit.state.value, cause, wait_s))
+        circuit = self.circuit
+        self._emit(ev.CircuitChanged(now, self.key, circuit.state.value, cause, wait_s, circuit.family))
 
 
 class Lanes(dict[str, Lane]):

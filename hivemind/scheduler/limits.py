@@ -192,6 +192,16 @@ class HeaderWindow:
             self._level -= real - charge.amount
             self._own += real - charge.amount
 
+    def join(self, other: HeaderWindow) -> None:
+        """Take over what another one counts of the same window."""
+        self._level = min(self._level - other._pending, other._level - self._pending)
+        self._lowest = min(self._lowest, other._lowest)
+        self._pending += other._pending
+        self._blind += other._blind
+        self._blind_at = max(self._blind_at, other._blind_at)
+        self._own += other._own
+        self._foreign = False
+
     def read(self, now: float, reading: WindowReading, started_at: float, charge: Charge | None) -> bool:
         """Take in what a reply's headers stated; `charge` is that attempt's own, `started_at` its beginning.
 
@@ -388,6 +398,34 @@ class Window:
         self.stated.shared = credits is not None
         self._keep_s = PERIOD_S if credits is None else RING_S
         self._charges: deque[Charge] = deque()
+        self.shared = False  # several families of models take from it
+        self._into: Window | None = None  # the one that it was found to be the same as
+
+    @property
+    def present(self) -> Window:
+        """The window that counts: the one that it was found to be the same as, or itself."""
+        return self if self._into is None else self._into.present
+
+    def join(self, other: Window, now: float) -> None:
+        """Go on as one window with another one, which turned out to be the same."""
+        self._roll(now)
+        other._roll(now)
+        self.stated.join(other.stated)
+        self.used += other.used
+        self.reserved += other.reserved
+        self._charges = deque(sorted([*self._charges, *other._charges], key=lambda charge: charge.at))
+        self.shared = True
+        other._into = self
+
+    def taken_since(self, at: float) -> float:
+        """Return what was taken by requests that were sent since then, or aren't counted by a reply yet."""
+        taken = 0.0
+        for charge in reversed(self._charges):
+            if charge.at < at - PERIOD_S / 2:
+                break
+            if charge.at >= at or not charge.confirmed:
+                taken += charge.amount
+        return taken
 
     @property
     def source(self) -> Literal["headers", "settings", "profile"]:

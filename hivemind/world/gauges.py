@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from operator import attrgetter
 
-from hivemind.scheduler.events import BudgetState, Hold, LaneState, LeaseGauges, Sampled, WindowState
+from hivemind.scheduler.events import BudgetState, FamilyHold, Hold, LaneState, LeaseGauges, Sampled, WindowState
 
 WHOLE_EVERY_S = 60.0
 """A sample that is written so long after the last one with all lanes and budgets has all of them again, for readers
@@ -23,7 +23,7 @@ _FRESH_S = 2.0
 """A lease that is no older is as young as any: it is renewed several times a second. An older one isn't renewed."""
 
 _COUNTDOWNS = frozenset({"rate_limited_for_s", "circuit_reopens_in_s"})
-_APART = _COUNTDOWNS | {"windows", "upcoming", "lease"}
+_APART = _COUNTDOWNS | {"windows", "upcoming", "lease", "families"}
 _standing = attrgetter(*(each.name for each in fields(LaneState) if each.name not in _APART))
 _counting = attrgetter(*sorted(_COUNTDOWNS))
 _window_standing = attrgetter(
@@ -45,6 +45,7 @@ def aged(lane: LaneState, for_s: float) -> LaneState:
             ]
         ),
         lease=_lease_aged(lane.lease, for_s),
+        families=tuple([replace(each, opens_in_s=_less(each.opens_in_s, for_s)) for each in lane.families]),
     )
 
 
@@ -78,7 +79,7 @@ def _window_aged(window: WindowState, for_s: float) -> WindowState:
 
 def is_expected(lane: LaneState, before: LaneState, passed_s: float) -> bool:
     """Return whether the lane is as its gauges of so many seconds ago tell (:func:`aged`)."""
-    if lane == before and not lane.windows and not lane.upcoming and not any(_counting(lane)):
+    if lane == before and not lane.windows and not any((lane.upcoming, lane.families, *_counting(lane))):
         return True
     return (
         _standing(lane) == _standing(before)
@@ -87,8 +88,15 @@ def is_expected(lane: LaneState, before: LaneState, passed_s: float) -> bool:
         and len(lane.windows) == len(before.windows)
         and all(_counts_down(*pair, passed_s) for pair in zip(_counting(lane), _counting(before), strict=True))
         and all(_is_window_expected(*pair, passed_s) for pair in zip(lane.windows, before.windows, strict=True))
+        and len(lane.families) == len(before.families)
+        and all(_is_hold_expected(*pair, passed_s) for pair in zip(lane.families, before.families, strict=True))
         and _is_lease_expected(lane.lease, before.lease, passed_s)
     )
+
+
+def _is_hold_expected(now: FamilyHold, before: FamilyHold, passed_s: float) -> bool:
+    same = (now.family, now.gate) == (before.family, before.gate)
+    return same and _counts_down(now.opens_in_s, before.opens_in_s, passed_s)
 
 
 def _counts_down(now_s: float | None, before_s: float | None, passed_s: float) -> bool:

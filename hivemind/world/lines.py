@@ -76,6 +76,10 @@ def _lease_changed(event: ev.LeaseChanged) -> Words | None:
     return level, "fleet", event.lane, f"{text} ({slots}, {plural(event.members, 'member')})"
 
 
+def _of(family: str | None) -> str:
+    return "" if family is None else f"{family}: "
+
+
 def _failed(event: ev.AttemptFailed) -> Words:
     tag = str(event.status) if event.status is not None else words(event.kind.value)
     text = event.message if event.message not in ("", tag) else words(event.kind.value)
@@ -145,7 +149,7 @@ def _finished(event: ev.Finished) -> Words | None:
 def _circuit_changed(event: ev.CircuitChanged) -> Words:
     level = {"closed": "good", "half_open": "warn"}.get(event.state, "bad")
     again = "" if event.reopens_in_s is None else f", a probe in {duration(event.reopens_in_s)}"
-    return level, "circuit", event.lane, f"{words(event.state)} ({event.cause}){again}"
+    return level, "circuit", event.lane, f"{_of(event.family)}{words(event.state)} ({event.cause}){again}"
 
 
 def _broken(event: ev.InvariantBroken) -> Words:
@@ -182,8 +186,13 @@ _LINES: Mapping[type[ev.Event], Callable[[Any], Words | None]] = {
     ev.Abandoned: _left,
     ev.Refused: _refused,
     ev.LaneOpened: lambda event: ("info", "lane", event.lane, f"first request ({event.provider})"),
-    ev.LaneRateLimited: lambda event: ("warn", event.cause, event.lane, f"rate-limited for {duration(event.for_s)}"),
-    ev.LaneReleased: lambda event: ("good", "lane", event.lane, "rate limit over"),
+    ev.LaneRateLimited: lambda it: (
+        "warn",
+        it.cause,
+        it.lane,
+        f"{_of(it.family)}rate-limited for {duration(it.for_s)}",
+    ),
+    ev.LaneReleased: lambda event: ("good", "lane", event.lane, f"{_of(event.family)}rate limit over"),
     ev.CircuitChanged: _circuit_changed,
     ev.LeaseChanged: _lease_changed,
     ev.InvariantBroken: _broken,

@@ -16,7 +16,7 @@ from itertools import chain, zip_longest
 from operator import add
 from typing import Any, TypeVar
 
-from hivemind.scheduler.events import BudgetState, Hold, LaneState, WindowState
+from hivemind.scheduler.events import BudgetState, FamilyHold, Hold, LaneState, WindowState
 from hivemind.world.agents import add_model
 from hivemind.world.fleet import Member, MemberLane, lane_windows
 from hivemind.world.forecast import foreseen
@@ -229,6 +229,10 @@ def _running(values: Sequence[bool | None]) -> bool | None:
     return True if True in values else _known(values)
 
 
+def _by_family(holds: Iterable[Sequence[FamilyHold]]) -> tuple[FamilyHold, ...]:
+    return tuple({each.family: each for held in holds for each in held}.values())
+
+
 def _longest(values: Iterable[Sized]) -> Sized:
     return max(values, key=len)
 
@@ -326,6 +330,7 @@ LANE_RULES: Mapping[str, Rule | None] = {
     "circuit_reopens_in_s": _first,
     "windows": _BY_CALLER,
     "plan": _longest,
+    "families": _by_family,
     "refusal": _known,
     "used_up": any,
     "upcoming": _BY_CALLER,

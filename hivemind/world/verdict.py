@@ -322,13 +322,10 @@ def _shut(view: LaneView, snapshot: Snapshot, several: bool) -> Finding | None:
         return _open_circuit(lane, name)
     if not _is_wanted(lane):
         return None
-    if lane.rate_limited_for_s > 0:
-        if not _lasts(view, snapshot.at, lane.rate_limited_for_s):
-            return None
-        ends = f"resumes in {_seconds(lane.rate_limited_for_s)}"
-        text = f"{name}rate-limited{_quoted(lane, 'Retry-After')}"
-        return Finding("degraded", "rate_limited", text, lane.lane, ends, lane.rate_limited_for_s)
     gates = {hold.gate for hold in lane.upcoming} - OPERATORS - {"backoff"}
+    if lane.pauses and (lane.rate_limited_for_s > 0 or gates == {"rate_limited"}):
+        family, left_s = min(lane.pauses, key=lambda pause: pause[1])
+        return _rate_limited("degraded", lane, name, family, left_s) if _lasts(view, snapshot.at, left_s) else None
     if gates == {"fleet"}:
         return Finding(
             "degraded", "no_lease", f"{name}no lease from the fleet yet", lane.lane, "once its store answers"
@@ -342,6 +339,11 @@ def _shut(view: LaneView, snapshot: Snapshot, several: bool) -> Finding | None:
             ends = "" if opens_in_s is None else f"opens in {_seconds(opens_in_s)}"
             return Finding("degraded", "window_used", f"{name}{which} used up", lane.lane, ends, opens_in_s)
     return None
+
+
+def _rate_limited(severity: str, lane: LaneState, name: str, family: str, left_s: float) -> Finding:
+    text = f"{name}{family + ' ' if family else ''}rate-limited{_quoted(lane, 'Retry-After')}"
+    return Finding(severity, "rate_limited", text, lane.lane, f"resumes in {_seconds(left_s)}", left_s)
 
 
 def _named(lane: LaneState, several: bool) -> str:
@@ -388,10 +390,9 @@ def _ailing(view: LaneView, snapshot: Snapshot, several: bool) -> Iterator[Findi
         yield Finding("degraded", "used_up", text, lane.lane, "until a request gets through")
     if lane.circuit == "closed":
         yield from _erring(view, snapshot, several)
-        if lane.rate_limited_for_s >= _LASTS_S and _is_wanted(lane):
-            ends = f"resumes in {_seconds(lane.rate_limited_for_s)}"
-            text = f"{name}rate-limited{_quoted(lane, 'Retry-After')}"
-            yield Finding("note", "rate_limited", text, lane.lane, ends, lane.rate_limited_for_s)
+        for family, left_s in lane.pauses if _is_wanted(lane) else ():
+            if left_s >= _LASTS_S:
+                yield _rate_limited("note", lane, name, family, left_s)
 
 
 def _erring(view: LaneView, snapshot: Snapshot, several: bool) -> Iterator[Finding]:

@@ -103,7 +103,7 @@ class Cell:
 def expected(cell: Cell) -> Outcome:
     """What should come of a cell."""
     usual = _usual(cell)
-    if cell.mode is Mode.STORED and cell.ending is not Ending.REFUSED:
+    if cell.mode is Mode.STORED and cell.ending is not Ending.REFUSED and not _is_refusal(cell.fault):
         return _usual(replace(cell, lasting=True)) if usual.attempts == 1 else _once(cell)
     if cell.mode is Mode.ENCODED and usual == ERROR_EVENT:
         return CUT
@@ -122,6 +122,13 @@ def expected(cell: Cell) -> Outcome:
         return Outcome(PROVIDERS_EVENT.seen, attempts)
     ends = usual.seen == PASSED_ON.seen or usual.seen.isdigit()
     return Outcome(LAST_EVENT.seen if ends else usual.seen, attempts)
+
+
+def _is_refusal(fault: Fault) -> bool:
+    """Whether the answer says that nothing ran."""
+    if isinstance(fault, Mocked):
+        return fault.fault in REFUSALS
+    return isinstance(fault, Answer) and fault.name.startswith(("429", "529", "overload"))
 
 
 def _once(cell: Cell) -> Outcome:

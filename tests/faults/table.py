@@ -47,7 +47,8 @@ content has come that could be taken for a whole answer.
 """
 _STORED = """\
 A request that continues state on the server (here `store: true` of the Responses API) is only sent again where it
-certainly never arrived. Answers other than those asked for are passed on at once, or are a 502 if they can't be.
+certainly never arrived, or was refused (429, or 503 and 529 that say overloaded). Other answers than those asked for
+are passed on at once, or are a 502 if they can't be.
 """
 _ENCODED = """\
 Of a stream that the upstream compressed for the agent; faults that strike once. "Cut": what came, and no end of the

@@ -9,6 +9,7 @@ from fuzz.kit import choices, pieces, require, require_linear, target
 
 from hivemind.providers.anthropic import AnthropicReader
 from hivemind.providers.base import Facts, Headers, StreamForm, TapState
+from hivemind.providers.bedrock import BedrockReader
 from hivemind.providers.dialect import Dialect
 from hivemind.providers.errors import classify
 from hivemind.providers.google import GoogleReader
@@ -22,17 +23,18 @@ from hivemind.providers.taps import Reader, StreamTap, end_through, feed_through
 from hivemind.providers.times import LONGEST_S
 from hivemind.scheduler.types import Failure, Usage
 
-_NAMES = ("anthropic", "openai_chat", "openai_responses", "google", "ollama", "plain")
+_NAMES = ("anthropic", "openai_chat", "openai_responses", "google", "ollama", "bedrock", "plain")
 _PATHS = {
     "anthropic": "/v1/messages",
     "openai_chat": "/v1/chat/completions",
     "openai_responses": "/v1/responses",
     "google": "/v1beta/models/gemini-2.5-pro:streamGenerateContent",
     "ollama": "/api/chat",
+    "bedrock": "/model/m/converse-stream",
     "plain": "/v1/images/generations",
 }
 _READERS: tuple[type[Reader], ...] = (
-    *(AnthropicReader, ChatReader, ResponsesReader, GoogleReader, OllamaReader, PlainReader),
+    *(AnthropicReader, ChatReader, ResponsesReader, GoogleReader, OllamaReader, BedrockReader, PlainReader),
 )
 
 

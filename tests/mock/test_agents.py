@@ -43,7 +43,7 @@ def test_an_agent_finishes_its_turns(stream: bool) -> None:
         (FaultConfig(overloaded=1.0), "status 529"),
         (FaultConfig(reset=1.0), "ReadError: connection reset by peer"),
         (FaultConfig(reset_mid=1.0), "ReadError: connection reset by peer"),
-        (FaultConfig(error_mid=1.0), "error event: 529 overloaded_error"),
+        (FaultConfig(error_mid=1.0), "error event: 529 overloaded_error: Overloaded"),
         (FaultConfig(truncated=1.0), "truncated"),
     ],
 )

@@ -114,8 +114,8 @@ async def stream_until_error(client: httpx.AsyncClient) -> tuple[bytes, Exceptio
         ("reset_early", httpx.ReadError, False, "truncated"),
         ("reset_mid", httpx.ReadError, True, "truncated"),
         ("truncated", type(None), True, "truncated"),
-        ("error_early", type(None), False, "error event: 529 overloaded_error"),
-        ("error_mid", type(None), True, "error event: 529 overloaded_error"),
+        ("error_early", type(None), False, "error event: 529 overloaded_error: Overloaded"),
+        ("error_mid", type(None), True, "error event: 529 overloaded_error: Overloaded"),
     ],
 )
 def test_streams_break_where_they_should(play: Any, fault: str, error: type, content: bool, wrong: str) -> None:

@@ -91,7 +91,9 @@ def test_a_days_window_counts_beside_a_minutes() -> None:
         WindowKind.REQUESTS: False,
         WindowKind.TOKENS_DAY: True,
     }
-    left = {state.kind: state.remaining for state in allowance.states("m", 0.0)}
+    left = {
+        state.kind: state.remaining for state in allowance.states(dict.fromkeys(allowance.windows.values(), "m"), 0.0)
+    }
     assert left[WindowKind.REQUESTS_DAY] == 0
     assert left[WindowKind.TOKENS_DAY] == 800
     alone = Allowance(lane_config())
@@ -143,7 +145,78 @@ def test_what_is_missing_stays_unknown() -> None:
 def test_other_pools_are_left_alone() -> None:
     """Anthropic's priority and fast pools, and windows of unknown names, say nothing of the ordinary windows."""
     assert limits(anthropic_priority_input_tokens_limit="5", anthropic_fast_output_tokens_remaining="0") == Limits()
-    assert limits(x_ratelimit_limit_images="5", x_ratelimit_limit="5", ratelimit_limit="5") == Limits()
+    assert (
+        limits(x_ratelimit_limit_images="5", x_ratelimit_over_limit="5", x_ratelimit_limit_custom_day="5") == Limits()
+    )
+
+
+REQUESTS = WindowReading(WindowKind.REQUESTS, 60, 5, 30.0)
+DAY = WindowReading(WindowKind.REQUESTS_DAY, 1000, 7, 4000.0)
+IN_OTHER_WORDS: dict[str, tuple[dict[str, str], tuple[WindowReading, ...]]] = {
+    "no unit": ({"x_ratelimit_limit": "60", "x_ratelimit_remaining": "5", "x_ratelimit_reset": "30"}, (REQUESTS,)),
+    "hyphens": ({"x_rate_limit_limit": "60", "x_rate_limit_remaining": "5", "x_rate_limit_reset": "30s"}, (REQUESTS,)),
+    "used": ({"x_ratelimit_limit": "60", "x_ratelimit_used": "55", "x_ratelimit_reset": "30"}, (REQUESTS,)),
+    "a rate": (
+        {"x_ratelimit_rpm_limit": "60", "x_ratelimit_rpm_remaining": "5", "x_ratelimit_reset_rpm": "30"},
+        (REQUESTS,),
+    ),
+    "an hour": (
+        {
+            "x_ratelimit_limit_requests_1h": "1000",
+            "x_ratelimit_remaining_requests_1h": "7",
+            "x_ratelimit_reset_requests_1h": "4000",
+        },
+        (DAY,),
+    ),
+    "a team's": (
+        {
+            "x_ratelimit_team_limit_requests": "60",
+            "x_ratelimit_team_remaining_requests": "5",
+            "x_ratelimit_team_reset_requests": "30",
+        },
+        (REQUESTS,),
+    ),
+    "older draft": (
+        {"ratelimit_limit": "60, 60;w=60", "ratelimit_remaining": "5", "ratelimit_reset": "30"},
+        (REQUESTS,),
+    ),
+    "older draft of a day": (
+        {
+            "ratelimit_policy": "1000;w=86400",
+            "ratelimit_limit": "1000",
+            "ratelimit_remaining": "7",
+            "ratelimit_reset": "4000",
+        },
+        (DAY,),
+    ),
+    "draft of one field": ({"ratelimit": "limit=60, remaining=5, reset=30"}, (REQUESTS,)),
+    "draft": ({"ratelimit_policy": '"a";q=60;w=60', "ratelimit": '"a";r=5;t=30'}, (REQUESTS,)),
+    "draft of two": (
+        {
+            "ratelimit_policy": '"burst";q=60;w=60,"daily";q=1000;w=86400',
+            "ratelimit": '"burst";r=5;t=30, "daily";r=7;t=4000',
+        },
+        (REQUESTS, DAY),
+    ),
+    "draft of tokens": (
+        {"ratelimit_policy": '"input-tokens";q=9000;w=60', "ratelimit": '"input-tokens";r=800;t=30'},
+        (WindowReading(WindowKind.INPUT, 9000, 800, 30.0),),
+    ),
+    "draft of what isn't counted": ({"ratelimit_policy": '"a";q=9;qu="content-bytes"', "ratelimit": '"a";r=1;t=3'}, ()),
+    "a policy alone": ({"ratelimit_policy": '"a";q=60;w=60'}, ()),
+}
+
+
+@pytest.mark.parametrize(("stated", "read"), IN_OTHER_WORDS.values(), ids=list(IN_OTHER_WORDS))
+def test_limits_in_other_words(stated: dict[str, str], read: tuple[WindowReading, ...]) -> None:
+    """As gateways and the drafts of the IETF name them."""
+    assert limits(**stated).readings == read
+
+
+def test_a_month_is_a_plan() -> None:
+    """It is shown, and holds nothing."""
+    stated = limits(x_ratelimit_limit_tokens_month="1000", x_ratelimit_remaining_tokens_month="250")
+    assert (stated.readings, stated.plan) == ((), (Utilisation("tokens a month", 0.75, None, ""),))
 
 
 def test_subscription_plan() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from hivemind.providers.base import Facts, StreamForm
 from hivemind.providers.plain import Plain
+from hivemind.providers.taps import end_through, feed_through
 from hivemind.scheduler.types import Failure, FailureKind, Usage
 
 WIRE = Plain()
@@ -90,3 +91,39 @@ def test_errors_of_our_own() -> None:
     event = WIRE.failure_event(Failure(FailureKind.SERVER_ERROR, True, 503, message="503"), b"")
     assert json.loads(event.removeprefix(b"data: "))["error"]["message"] == "HiveMind: the upstream answered 503"
     assert WIRE.keepalive("") == b"\n"
+
+
+CLAUDE = (
+    b'event: message_start\ndata: {"type":"message_start","message":'
+    b'{"usage":{"input_tokens":30,"output_tokens":1}}}\n\n',
+    b'event: content_block_delta\ndata: {"type":"content_block_delta","delta":{"text":"hi"}}\n\n',
+    b'event: message_delta\ndata: {"type":"message_delta","delta":{"stop_reason":"end_turn"},'
+    b'"usage":{"output_tokens":20}}\n\n',
+)
+CHAT = (
+    b'data: {"id":"c","choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}\n\n',
+    b'data: {"id":"c","choices":[{"index":0,"delta":{"content":"hi"}}]}\n\n',
+    b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop",'
+    b'"usage":{"prompt_tokens":30,"completion_tokens":20}}]}\n\n',
+)
+RESPONSES = (
+    b'event: response.created\ndata: {"type":"response.created","response":{}}\n\n',
+    b'event: response.output_text.delta\ndata: {"type":"response.output_text.delta","delta":"hi"}\n\n',
+    b'data: {"type":"response.completed","response":{"usage":{"input_tokens":30,"output_tokens":20}}}\n\n',
+)
+
+
+@pytest.mark.parametrize("events", [CLAUDE, CHAT, RESPONSES], ids=["anthropic", "chat", "responses"])
+@pytest.mark.parametrize("label", [b"text/event-stream", b"application/json"])
+def test_a_known_stream_on_an_unknown_path(events: tuple[bytes, ...], label: bytes) -> None:
+    """Its events tell its dialect, so its usage is whole, and its end is told from a cut."""
+    for whole in (True, False):
+        tap = WIRE.tap([(b"content-type", label)], Facts(form=StreamForm.ANY))
+        for event in events[: None if whole else -1]:
+            feed_through(tap, event)
+        end_through(tap)
+        assert (tap.state.recognised, tap.state.complete) == (True, whole)
+    tap = WIRE.tap([(b"content-type", label)], Facts(form=StreamForm.ANY))
+    feed_through(tap, b": hello\n\n" + b"".join(events))
+    end_through(tap)
+    assert tap.state.usage == Usage(30, 0, 0, 20)

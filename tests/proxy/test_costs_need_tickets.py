@@ -223,9 +223,9 @@ async def test_unknown_answers_flow_at_once(media: str) -> None:
         await proxy.until(lambda world: world.totals.finished == 1)
 
 
-@pytest.mark.parametrize("status", [429, 500, 503, 529])
+@pytest.mark.parametrize("status", [500, 503])
 async def test_unknown_requests_are_not_repeated(status: int) -> None:
-    """Nobody knows what an attempt that reached the upstream did there; its error is the client's."""
+    """Nobody knows what an attempt did there that wasn't refused; its error is the client's."""
     async with between([http(status, {"error": "x"}, "retry-after: 0")], [ANSWER]) as (proxy, upstream):
         assert await say(proxy, "/v1/images/generations") == status
         assert len(upstream.requests) == 1

@@ -299,10 +299,38 @@ STATEFUL: dict[str, tuple[str, dict[str, object]]] = {
 @pytest.mark.parametrize(("path", "fields"), STATEFUL.values(), ids=list(STATEFUL))
 @pytest.mark.parametrize("play", [[Reset()], [http(502)], [ANSWER[:-5], Close()]], ids=["reset", "502", "cut"])
 async def test_state_on_the_server_isn_t_advanced_twice(path: str, fields: dict[str, object], play: Play) -> None:
-    """A request that continues state on the server isn't sent again once it may have arrived."""
+    """A request that continues state on the server isn't sent again once it may have arrived and run."""
     async with between(play, [ANSWER]) as (proxy, upstream), client() as http_client:
         answer = await http_client.post(proxy.url + path, content=json.dumps({"model": "m", **fields}))
         assert answer.status_code == 502
+        assert len(upstream.requests) == 1
+
+
+UNKNOWN = {
+    "a path of Vertex": ("/v1/projects/p/publishers/anthropic/models/m:rawPredict", {"max_tokens": 9}),
+    "a path of Bedrock": ("/model/m/invoke", {"max_tokens": 9}),
+    "a path of nobody": ("/serve/this", {"messages": []}),
+}
+BUSY_503 = http(503, b'{"error":{"message":"The model is overloaded."}}', "retry-after: 0")
+
+
+@pytest.mark.parametrize(("path", "fields"), [*STATEFUL.values(), *UNKNOWN.values()], ids=[*STATEFUL, *UNKNOWN])
+@pytest.mark.parametrize("play", [ENDINGS["429"], [BUSY], [BUSY_503]], ids=["429", "529", "503"])
+async def test_a_refusal_is_certainty_that_nothing_ran(path: str, fields: dict[str, object], play: Play) -> None:
+    """So it is asked again, whatever state the server keeps, on unknown paths too."""
+    async with between(play, [ANSWER]) as (proxy, upstream), client() as http_client:
+        answer = await http_client.post(proxy.url + path, content=json.dumps({"model": "m", **fields}))
+        assert (answer.status_code, len(upstream.requests)) == (200, 2)
+
+
+async def test_a_refusal_within_an_answer_is_none() -> None:
+    """There the server has begun, and may keep what it has."""
+    begun = event("response.created", response={"id": "r"})
+    full = event("error", code="server_is_overloaded", message="overloaded")
+    play = [head(SSE) + chunk(begun) + chunk(full) + chunk(b"")]
+    async with between(play, [ANSWER]) as (proxy, upstream), client() as http_client:
+        body = json.dumps({"model": "m", "stream": True, "store": True})
+        await http_client.post(f"{proxy.url}/v1/responses", content=body)
         assert len(upstream.requests) == 1
 
 

@@ -95,6 +95,7 @@ class Traffic:
     jitter_s: float = 0.05
     uplink_s: float = 0.005
     """A request reaches the provider after up to this long, so requests may overtake each other."""
+    models: int = 1  # agents use them in turn
     stamped_late: bool = False
     """The headers tell of the moment the answer leaves rather than of the moment the request was admitted."""
 
@@ -119,10 +120,12 @@ class Result:
 class Play:
     """Runs the traffic against the provider through a scheduler."""
 
-    def __init__(self, provider: Provider, lane: LaneConfig, traffic: Traffic, seed: int = 1) -> None:
+    def __init__(self, provider: Provider, lane: LaneConfig, traffic: Traffic, seed: int = 1, *more: Provider) -> None:
+        """`more` are what the other models take from; without, all take from the first."""
         self.result = Result()
         self.now = 0.0
         self._provider = provider
+        self._providers = (provider, *more)
         self._traffic = traffic
         self._rng = Random(seed)
         self._scheduler = Scheduler(SchedulerConfig(), self._rng.random)
@@ -166,7 +169,8 @@ class Play:
     def _asking(self, agent: str, turns: int) -> Callable[[], None]:
         def ask() -> None:
             self._turns[agent] = turns
-            ticket = self._scheduler.arrive(self.now, Request(agent, "l", "m", "m", 240, 400, False))
+            model = f"m{int(agent.partition('-')[2]) % self._traffic.models}"
+            ticket = self._scheduler.arrive(self.now, Request(agent, "l", model, model, 240, 400, False))
             if ticket.state is TicketState.IN_FLIGHT:
                 self._launch(ticket)
 
@@ -190,15 +194,16 @@ class Play:
         self._at(self.now + self._rng.uniform(0, traffic.uplink_s), lambda: self._reach(ticket))
 
     def _reach(self, ticket: Ticket) -> None:
-        admitted = self._provider.admit(self.now)
-        reading, began = self._provider.reading(self.now), self.now
-        wait_s = math.ceil(self._provider.again_in_s(self.now))
+        provider = self._providers[int(ticket.request.family[1:]) % len(self._providers)]
+        admitted = provider.admit(self.now)
+        reading, began = provider.reading(self.now), self.now
+        wait_s = math.ceil(provider.again_in_s(self.now))
         if not admitted:
             self.result.refused_at.append(self.now)
         latency = self._traffic.latency_s + self._rng.uniform(-1, 1) * self._traffic.jitter_s if admitted else 0.005
 
         def reply() -> None:
-            said = self._provider.reading(self.now) if self._traffic.stamped_late else _aged(reading, self.now - began)
+            said = provider.reading(self.now) if self._traffic.stamped_late else _aged(reading, self.now - began)
             self._scheduler.headers(self.now, ticket, (said,))
             if admitted:
                 self._scheduler.succeed(self.now, ticket, 200, Usage(60, 0, 0, 150))

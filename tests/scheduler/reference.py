@@ -24,6 +24,8 @@ LONGEST_PAUSE_S = 300.0
 SLACK_S = 0.003
 """Timers fire up to a millisecond after what they wait for."""
 LARGE = 0.9  # a request larger than this share of a window needs this share of it
+OF_A_MODEL = frozenset({FailureKind.RATE_LIMITED, FailureKind.OVERLOADED})
+TOGETHER_S = 10.0
 PAUSING = frozenset({FailureKind.RATE_LIMITED, FailureKind.OVERLOADED, FailureKind.SERVER_ERROR})
 
 
@@ -76,10 +78,14 @@ class Road:
     rpm: tuple[int, bool]  # our own limit, and whether it binds
     tpm: tuple[int, bool]
     circuit: str = "closed"
+    circuit_of: str | None = None  # the family of models that it keeps; None: all
     forced_open: bool = False
     probe: int | None = None
     paused_until: float = -math.inf
     was_paused: bool = False
+    pauses: dict[str, float] = field(default_factory=dict)  # of a family of models alone, and when they end
+    refused: dict[str, float] = field(default_factory=dict)  # when a family was refused last
+    served: dict[str, float] = field(default_factory=dict)  # the latest beginning of an attempt that was answered
     changed_at: float = -math.inf
     """When something last was granted or ended."""
     stated: set[str] = field(default_factory=set)  # families of whose limits replies have told
@@ -100,6 +106,8 @@ class Charge:
 
 class Reference:
     """The books of all that happened."""
+
+    by_family = True  # a refusal may be about a family of models alone
 
     def __init__(self, config: SchedulerConfig) -> None:
         self.config = config
@@ -158,6 +166,8 @@ class Reference:
     def fits(self, entry: Entry, now: float, *, surely: bool) -> bool:
         """Whether our own windows have room; if not `surely`, what was taken while there was no limit is left out."""
         road, request = self.roads[entry.lane], entry.ticket.request
+        if surely and self.is_shut(road, request.family, now):
+            return False
         for kind, (limit, binding), amount in (("r", road.rpm, 1), ("t", road.tpm, entry.tokens)):
             if not limit or (not surely and not binding and request.family in road.stated):
                 continue
@@ -168,6 +178,21 @@ class Reference:
                 return False
         return True
 
+    def is_shut(self, road: Road, family: str, now: float) -> bool:
+        """Whether this family of models may be held though others aren't."""
+        paused = now < road.pauses.get(family, -math.inf) + 20 * (self.config.retry.stagger_s + SLACK_S)
+        return paused or (road.circuit != "closed" and road.circuit_of == family)
+
+    def is_about_lane(self, road: Road, family: str, kind: FailureKind, at: float) -> bool:
+        """Whether this failure, which the books have, is more than one family's: others were refused a moment ago and
+        not answered since, nor was a third family."""
+        if not self.by_family or kind not in OF_A_MODEL:
+            return True
+        others = {name: when for name, when in road.refused.items() if name != family and at - when <= TOGETHER_S}
+        others = {name: when for name, when in others.items() if road.served.get(name, -math.inf) <= when}
+        served = [when for name, when in road.served.items() if name != family]
+        return bool(others) and not any(when > min(others.values()) for when in served)
+
     def may_go(self, lane: str, now: float) -> bool:
         """Whether the lane lets one more through, certainly."""
         road = self.roads[lane]
@@ -177,7 +202,7 @@ class Reference:
         return (
             not (self.paused or self.draining)
             and now >= road.paused_until + SLACK_S
-            and (road.circuit == "closed" or probing)
+            and (road.circuit == "closed" or road.circuit_of is not None or probing)
             and now - road.changed_at > AWAITED_S + SLACK_S
             and self.has_slot(lane)
         )
@@ -225,8 +250,9 @@ class Reference:
                     self.roads[lane] = Road(config, level, rpm, tpm)
                 case ev.LevelChanged(_, lane, level, _):
                     self.roads[lane].level = level
-                case ev.CircuitChanged(_, lane, state, _, _):
-                    self.roads[lane].circuit, self.roads[lane].probe = state, None
+                case ev.CircuitChanged(_, lane, state, _, _, family):
+                    road = self.roads[lane]
+                    road.circuit, road.circuit_of, road.probe = state, family, None
                 case ev.TaskAdded(_, task, _, agent, _, _, after):
                     self.tasks[task] = agent, after
                     self.task_states.setdefault(task, "waiting")
@@ -241,7 +267,10 @@ class Reference:
                 case ev.Granted():
                     self.granted(event, ranked=not fresh)
                 case ev.FirstContent():
-                    self.entries[event.ticket].content = True
+                    entry = self.entries[event.ticket]
+                    entry.content = True
+                    family, served = entry.ticket.request.family, self.roads[entry.lane].served
+                    served[family] = max(served.get(family, -math.inf), entry.ticket.granted_at)
                 case ev.AttemptFailed():
                     self.failed(event)
                 case ev.Finished() | ev.Abandoned() | ev.Refused() if event.ticket is not None:
@@ -265,8 +294,10 @@ class Reference:
         assert not self.paused, "granted while nothing may be"
         assert not self.draining, "granted while nothing may be"
         assert not self.is_held(entry.agent), "its agent is held"
-        assert at >= road.paused_until, "the provider had asked for a pause"
-        assert road.circuit == "closed" or (road.circuit == "half_open" and road.probe is None), road.circuit
+        family = entry.ticket.request.family
+        assert at >= max(road.paused_until, road.pauses.get(family, at)), "the provider had asked for a pause"
+        kept = road.circuit != "closed" and road.circuit_of in (None, family)
+        assert not kept or (road.circuit == "half_open" and road.probe is None), road.circuit
         assert self.has_slot(lane), "more in flight than the level allows"
         assert self.fits(entry, at, surely=False), "a window is exceeded"
         mine = int(entry.ticket.priority)
@@ -275,7 +306,7 @@ class Reference:
             self.check_rank(road, entry, mine, at)
         entry.state = "in flight"
         entry.attempts = event.attempt
-        if road.circuit == "half_open":
+        if kept:
             road.probe = event.ticket
         for priority in road.passes:
             road.passes[priority] += 1
@@ -284,7 +315,6 @@ class Reference:
         self.count(road, lane, at)
         road.changed_at = at
         for kind, (limit, _), amount in (("r", road.rpm, 1), ("t", road.tpm, entry.tokens)):
-            family = entry.ticket.request.family
             road.charges[family, kind].append(Charge(event.ticket, at, amount, bool(limit)))
 
     def is_ageing(self, road: Road, priority: int, at: float) -> bool:
@@ -353,9 +383,16 @@ class Reference:
         assert event.attempt == entry.attempts
         self.ended(entry, at, event.usage)
         delay_s, retry_in_s, road = failure.delay_s or 0.0, event.retry_in_s, self.roads[entry.lane]
+        family = entry.ticket.request.family
+        about_lane = self.is_about_lane(road, family, failure.kind, at)
+        if failure.kind in OF_A_MODEL:
+            road.refused[family] = at
         if failure.retryable and failure.kind in PAUSING and delay_s <= LONGEST_PAUSE_S and delay_s:
-            road.paused_until = max(road.paused_until, at + delay_s)
-            road.was_paused = True
+            if about_lane:
+                road.paused_until = max(road.paused_until, at + delay_s)
+                road.was_paused = True
+            else:
+                road.pauses[family] = max(road.pauses.get(family, at), at + delay_s)
         if retry_in_s is None:
             return
         assert failure.retryable
@@ -364,12 +401,13 @@ class Reference:
         assert not (self.draining)
         assert entry.attempts < self.config.retry.max_attempts
         assert not road.forced_open
-        assert road.circuit != "open" or road.config.circuit.when_open == "hold"
+        kept = road.circuit == "open" and road.circuit_of in (None, family)
+        assert not kept or road.config.circuit.when_open == "hold"
         assert delay_s <= LONGEST_PAUSE_S
         assert retry_in_s >= delay_s - 1e-9
         entry.not_before = at + retry_in_s
         entry.state = "backs off"
-        if entry.not_before <= max(at, road.paused_until):
+        if entry.not_before <= max(at, road.paused_until, road.pauses.get(family, at)):
             entry.not_before = at
             self.come(entry, at)
 
@@ -383,7 +421,7 @@ class Reference:
             "agent_stopped": any(each in self.stopped for each in line),
             "queue_full": waiting > self.config.queue.max_depth,
             "wait_too_long": event.at >= entry.expires_at,
-            "circuit_open": road.circuit == "open",
+            "circuit_open": road.circuit == "open" and road.circuit_of in (None, entry.ticket.request.family),
             "task_blocked": any(who in line for who, _ in self.tasks.values()),
         }.get(reason, reason in ("budget", "price_unknown", "too_many_agents")), reason
 

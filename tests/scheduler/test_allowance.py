@@ -78,7 +78,10 @@ def test_input_and_output_readings_retire_the_guess_on_their_sum() -> None:
     assert allowance.delay_s(0.0, sized(500, 500, None)) > 0
     allowance.read(0.0, (reading(WindowKind.INPUT, 10_000, 9000), reading(WindowKind.OUTPUT, 8000, 8000)), 0.0, None)
     assert allowance.delay_s(0.0, sized(500, 500, None)) == 0
-    assert {state.kind for state in allowance.states("m", 0.0)} == {WindowKind.INPUT, WindowKind.OUTPUT}
+    assert {state.kind for state in allowance.states(dict.fromkeys(allowance.windows.values(), "m"), 0.0)} == {
+        WindowKind.INPUT,
+        WindowKind.OUTPUT,
+    }
 
 
 def test_a_limit_of_the_users_on_the_sum_is_not_retired() -> None:

@@ -140,7 +140,7 @@ def test_tickets_that_wait_when_the_circuit_opens_are_checked_too() -> None:
     hands = Hands(circuit_lane(slots=4))
     in_flight = [hands.arrive(f"unlucky-{n}") for n in range(4)]
     patient, hasty = hands.arrive("b"), hands.arrive("c", patience_s=5.0)
-    hands.lane.paused_until = 100.0
+    hands.lane.whole.until = 100.0
     for ticket in in_flight:
         hands.fail(ticket, failure(retryable=False))
     assert patient.in_queue
@@ -152,7 +152,7 @@ def test_the_papers_fast_fail() -> None:
     hands = Hands(circuit_lane(slots=4, when_open="refuse"))
     in_flight = [hands.arrive(f"unlucky-{n}") for n in range(4)]
     waiting = hands.arrive("b")
-    hands.lane.paused_until = 100.0
+    hands.lane.whole.until = 100.0
     for ticket in in_flight:
         hands.fail(ticket, failure(retryable=False))
     refused = [waiting, hands.arrive("c")]

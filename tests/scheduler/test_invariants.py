@@ -161,6 +161,7 @@ class Told(Hands):
                     road.forced_open = mode == "open"
             case ReleaseLane(lane):
                 model.roads[lane].paused_until = -math.inf
+                model.roads[lane].pauses.clear()
             case Tune(knob, value):
                 for road in model.roads.values():
                     if knob == "rpm":

@@ -58,7 +58,7 @@ def test_a_lane_has_a_gate_a_level_and_a_circuit_of_its_own() -> None:
     assert (hands.lane.aimd.level, other.aimd.level) == (4.0, 2.0)
     assert hands.lane.gate.active == 4
     assert hands.lane.closed_until(0.0) == math.inf
-    assert other.closed_until(0.0) == 60.0
+    assert other.paused_family_until("m") == 60.0
 
 
 def test_estimates_are_a_models_own() -> None:

@@ -73,6 +73,8 @@ class Book:
 class LeasedReference(Reference):
     """The rules under leases."""
 
+    by_family = False
+
     def __init__(self, config: SchedulerConfig) -> None:
         super().__init__(config)
         self.books: dict[str, Book] = defaultdict(Book)

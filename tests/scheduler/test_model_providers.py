@@ -60,7 +60,7 @@ def test_a_bucket_is_recognised_and_drained_at_its_rate(stamped_late: bool) -> N
 @pytest.mark.parametrize("every_s", [3.0, 6.0])
 def test_another_client_on_the_same_fixed_window_gets_its_place(every_s: float) -> None:
     """It counts requests unknown to us: at most 1 % of 429s for us, and no request fails."""
-    play = Play(FixedWindow(50), lane(5), Traffic(10, 30, think_s=5.0), 1)
+    play = Play(FixedWindow(50), lane(5), Traffic(10, 30, think_s=5.0), 5)
     play.also_ask(every_s, 1000.0)
     result = play.run()
     assert (len(result.finished_at), result.dead) == (300, 0)

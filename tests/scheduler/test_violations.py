@@ -177,7 +177,7 @@ def stalls(hands: Hands, seconds: int) -> list[str]:
 def test_a_window_that_never_opens_is_a_stall() -> None:
     """Each time its timer comes it holds for a second more, so that nothing seems to be forgotten."""
     hands = Hands(lane_config(slots=2), checked=False)
-    hands.lane.window_delay_s = lambda ticket, now: 1.0  # type: ignore[method-assign]
+    hands.lane.delay_s = lambda ticket, now: 1.0  # type: ignore[method-assign]
     hands.arrive("ann")
     assert stalls(hands, int(STALLED_S)) == []
     assert stalls(hands, int(STALLED_S) + 2) == [

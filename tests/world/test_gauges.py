@@ -13,7 +13,7 @@ from scheduler.driving import Hands, lane_config
 from world.kit import LANE, arrived, budget, hold, sampled, state, told
 
 from hivemind.scheduler.commands import SetBudget
-from hivemind.scheduler.events import BudgetState, LaneState, LeaseGauges, Sampled, WindowState
+from hivemind.scheduler.events import BudgetState, FamilyHold, LaneState, LeaseGauges, Sampled, WindowState
 from hivemind.scheduler.types import Usage, Utilisation, WindowKind, WindowReading
 from hivemind.world.gauges import WHOLE_EVERY_S, Differences, aged
 from hivemind.world.snapshot import Snapshot
@@ -35,6 +35,7 @@ def test_nothing_while_nothing_changes() -> None:
     """Countdowns go on, a window that is whole begins anew every minute, and a lease is renewed."""
     lease = LeaseGauges("leased", 2, 4.0, 8.0)
     whole = replace(state(), windows=(window(), window(remaining=20.0, resets_in_s=5000.0)), rate_limited_for_s=4000.0)
+    whole = replace(whole, families=(FamilyHold("opus", "rate_limited", 3800.0), FamilyHold("haiku", "circuit", None)))
     samples = [
         sampled(
             float(at),

@@ -47,6 +47,7 @@ ARGUMENTS |= {"for_s": 5.0, "stopped": True, "tokens": 5, "draining": True, "tas
         (ev.CircuitChanged(1.0, LANE, "half_open", "x"), "warn", "circuit", LANE, "half open (x)"),
         (ev.CircuitChanged(1.0, LANE, "closed", "x"), "good", "circuit", LANE, "closed (x)"),
         (ev.LaneRateLimited(1.0, LANE, 7.0, "429"), "warn", "429", LANE, "rate-limited for 7 s"),
+        (ev.LaneRateLimited(1.0, LANE, 7.0, "429", "m"), "warn", "429", LANE, "m: rate-limited for 7 s"),
         (ev.LaneRateLimited(1.0, LANE, 12.4, "429"), "warn", "429", LANE, "rate-limited for 12.4 s"),
         (ev.LaneReleased(1.0, LANE), "good", "lane", LANE, "rate limit over"),
         (

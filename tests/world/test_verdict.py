@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from world.kit import LANE, arrived, budget, commanded, granted, hold, sampled, state, told
 
-from hivemind.scheduler.events import LaneState
+from hivemind.scheduler.events import FamilyHold, LaneState
 from hivemind.world.alerts import conditions
 from hivemind.world.fleet import Member
 from hivemind.world.health import SEVERITIES, VERDICTS, Alert, AlertLimits, Finding, Forecast, Vitals
@@ -123,6 +123,15 @@ def test_a_circuit_forced_closed_is_a_note() -> None:
 def test_a_pause_of_the_providers_blocks_what_waits() -> None:
     snapshot = asked(shut(gate="rate_limited", opens_in_s=8.2, rate_limited_for_s=8.2), waiting=2)
     assert snapshot.verdict.text.startswith("BLOCKED rate-limited (Retry-After), resumes in 9 s; 2 of 2 wait")
+
+
+def test_a_pause_of_one_model_blocks_only_what_waits_for_it() -> None:
+    """It is named."""
+    hold = FamilyHold("opus", "rate_limited", 8.2)
+    lane = replace(shut(gate="rate_limited", opens_in_s=8.2), families=(hold,))
+    assert asked(lane, waiting=2).verdict.text.startswith("BLOCKED opus rate-limited (Retry-After), resumes in 9 s;")
+    flows = asked(replace(lane, active=1), in_flight=1, waiting=2)
+    assert (flows.verdict.state, found(flows).text) == ("healthy", "opus rate-limited (Retry-After)")
 
 
 def test_a_pause_of_the_providers_while_requests_flow_is_a_note() -> None:

@@ -211,8 +211,8 @@ def _lane(lane: LaneState) -> list[Cell | str]:
     ceiling = "" if math.isinf(lane.ceiling) else f" of {lane.ceiling:g}"
     height = level(lane.level) + ("" if math.isinf(lane.level) else ceiling)
     circuit = lane.circuit.replace("_", " ")
-    if lane.rate_limited_for_s > 0:
-        circuit += f", rate-limited {duration(lane.rate_limited_for_s)}"
+    for family, left_s in lane.pauses:
+        circuit += f", {printable(family) + ' ' if family else ''}rate-limited {duration(left_s)}"
     style = _CIRCUITS.get(lane.circuit, "")
     waiting = str(lane.waiting + lane.retrying)
     return [printable(lane.lane), height, str(lane.active), waiting, Cell(circuit, style), left(lane.windows)]

@@ -1,6 +1,6 @@
 """Cerebras."""
 
-from hivemind.providers.table import Meaning, Provider, Refusal
+from hivemind.providers.table import Limit, Meaning, Provider, Refusal
 
 PROVIDER = Provider(
     name="cerebras",
@@ -52,6 +52,22 @@ PROVIDER = Provider(
             ),
             source="https://inference-docs.cerebras.ai/support/error",
             seen="2026-03",
+        ),
+    ),
+    limits=(
+        Limit(
+            example=(
+                ("x-ratelimit-limit-requests-day", "1000"),
+                ("x-ratelimit-remaining-requests-day", "999"),
+                ("x-ratelimit-reset-requests-day", "33011.38"),
+                ("x-ratelimit-limit-tokens-minute", "60000"),
+                ("x-ratelimit-remaining-tokens-minute", "58000"),
+                ("x-ratelimit-reset-tokens-minute", "11.38"),
+            ),
+            says=(("requests_day", 1000, 999), ("tokens", 60000, 58000)),
+            used=(),
+            source="https://inference-docs.cerebras.ai/support/rate-limits",
+            seen="2026-06",
         ),
     ),
 )

@@ -1,6 +1,6 @@
 """GitHub Copilot, and GitHub Models."""
 
-from hivemind.providers.table import Meaning, Provider, Refusal
+from hivemind.providers.table import Limit, Meaning, Provider, Refusal
 
 PROVIDER = Provider(
     name="copilot",
@@ -38,6 +38,23 @@ PROVIDER = Provider(
             ),
             source="https://docs.github.com/en/github-models",
             seen="2026-05",
+        ),
+    ),
+    limits=(
+        Limit(
+            example=(
+                (
+                    "x-quota-snapshot-premium_interactions",
+                    "ent=1500&ov=0.0&ovPerm=false&rem=31.3&rst=2026-12-01T00%3A00%3A00Z",
+                ),
+                ("x-usage-ratelimit-weekly", "ent=200&rem=89.0&rst=2026-12-07T00:00:00Z"),
+            ),
+            says=(),
+            used=(("premium_interactions", 0.687), ("weekly", 0.11)),
+            header=r"x-(?:quota-snapshot|usage-ratelimit)-(?P<window>[a-z_]+)(?P<field>)",
+            fields={"": "quota"},
+            source="https://github.com/microsoft/vscode-copilot-chat (processQuotaHeaders)",
+            seen="2026-08",
         ),
     ),
 )

@@ -1,6 +1,6 @@
 """Fireworks."""
 
-from hivemind.providers.table import Meaning, Provider, Refusal
+from hivemind.providers.table import Limit, Meaning, Provider, Refusal
 
 PROVIDER = Provider(
     name="fireworks",
@@ -18,6 +18,21 @@ PROVIDER = Provider(
             ),
             source="https://docs.fireworks.ai/guides/inference-error-codes",
             seen="2026-06",
+        ),
+    ),
+    limits=(
+        Limit(
+            example=(
+                ("x-ratelimit-limit-tokens-prompt", "3600000"),
+                ("x-ratelimit-remaining-tokens-prompt", "3599000"),
+                ("x-ratelimit-limit-tokens-generated", "36000"),
+                ("x-ratelimit-remaining-tokens-generated", "35000"),
+                ("x-ratelimit-limit-tokens-cache-adjusted-prompt", "900000"),
+            ),
+            says=(("input", 3600000, 3599000), ("output", 36000, 35000)),
+            used=(),
+            source="https://docs.fireworks.ai/serverless/rate-limits",
+            seen="2026-10",
         ),
     ),
 )

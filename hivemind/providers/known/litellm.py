@@ -1,6 +1,6 @@
 """LiteLLM's proxy."""
 
-from hivemind.providers.table import Counts, Meaning, Provider, Refusal
+from hivemind.providers.table import Counts, Limit, Meaning, Provider, Refusal
 
 PROVIDER = Provider(
     name="litellm",
@@ -42,15 +42,21 @@ PROVIDER = Provider(
             source="https://docs.litellm.ai/docs/completion/prompt_caching",
             seen="2026-11",
         ),
-        Counts(
+    ),
+    limits=(
+        Limit(
             example=(
-                '{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"prompt_tokens":100,'
-                '"completion_tokens":20,"total_tokens":120}}'
+                ("x-ratelimit-model_per_key-limit-requests", "120"),
+                ("x-ratelimit-model_per_key-remaining-requests", "12"),
+                ("x-ratelimit-limit-tokens", "40000"),
+                ("x-ratelimit-remaining-tokens", "345"),
+                ("llm_provider-x-ratelimit-limit-requests", "500"),
+                ("llm_provider-x-ratelimit-remaining-requests", "400"),
             ),
-            dialect="anthropic",
-            counted=(100, 0, 0, 20),
-            source="https://github.com/vercel/ai/issues/17326",
-            seen="2026-07",
+            says=(("requests", 120, 12), ("tokens", 40000, 345)),
+            used=(),
+            source="https://docs.litellm.ai/docs/proxy/response_headers",
+            seen="2026-10",
         ),
     ),
 )

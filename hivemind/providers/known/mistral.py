@@ -1,6 +1,6 @@
 """Mistral."""
 
-from hivemind.providers.table import Counts, Meaning, Provider, Refusal
+from hivemind.providers.table import Limit, Meaning, Provider, Refusal
 
 PROVIDER = Provider(
     name="mistral",
@@ -35,16 +35,33 @@ PROVIDER = Provider(
             seen="2026-06",
         ),
     ),
-    counts=(
-        Counts(
-            cached="num_cached_tokens",
+    limits=(
+        Limit(
             example=(
-                '{"id":"c","choices":[{"index":0,"delta":{"content":""},"finish_reason":"stop"}],"usage":{'
-                '"prompt_tokens":100,"completion_tokens":20,"total_tokens":120,"num_cached_tokens":48}}'
+                ("x-ratelimit-limit-req-minute", "60"),
+                ("x-ratelimit-remaining-req-minute", "5"),
+                ("x-ratelimit-limit-tokens-minute", "500000"),
+                ("x-ratelimit-remaining-tokens-minute", "499900"),
             ),
-            counted=(52, 48, 0, 20),
-            source="https://docs.mistral.ai/api/",
+            says=(("requests", 60, 5), ("tokens", 500000, 499900)),
+            used=(),
+            source="https://docs.mistral.ai/deployment/laplateforme/tier/",
             seen="2026-10",
+        ),
+        Limit(
+            example=(
+                ("ratelimitbysize-limit", "500000"),
+                ("ratelimitbysize-remaining", "499900"),
+                ("ratelimitbysize-reset", "28"),
+                ("x-ratelimitbysize-limit-minute", "500000"),
+                ("x-ratelimitbysize-remaining-minute", "499900"),
+            ),
+            says=(("tokens", 500000, 499900),),
+            used=(),
+            header=r"(?:x-)?ratelimitbysize-(?P<field>limit|remaining|reset)(?:-minute)?",
+            window="tokens",
+            source="https://github.com/prism-php/prism (recorded replies)",
+            seen="2026-08",
         ),
     ),
 )

@@ -74,7 +74,7 @@ PROVIDER = Provider(
                 '"completion_tokens":20,"total_tokens":120,"cached_tokens":40}}]}'
             ),
             counted=(60, 40, 0, 20),
-            source="https://github.com/badlogic/pi-mono/issues/2017",
+            source="pi, issue 2017",
             seen="2026-06",
         ),
     ),

@@ -1,6 +1,6 @@
 """OpenAI's API, and Codex under a ChatGPT plan."""
 
-from hivemind.providers.table import Counts, Meaning, Provider, Refusal, Wait
+from hivemind.providers.table import Counts, Limit, Meaning, Provider, Refusal, Wait
 
 PROVIDER = Provider(
     name="openai",
@@ -86,6 +86,23 @@ PROVIDER = Provider(
             counted=(30, 60, 10, 20),
             source="https://platform.openai.com/docs/api-reference/chat/object",
             seen="2026-11",
+        ),
+    ),
+    limits=(
+        Limit(
+            example=(
+                ("x-codex-primary-used-percent", "73"),
+                ("x-codex-primary-window-minutes", "300"),
+                ("x-codex-primary-reset-after-seconds", "1800"),
+                ("x-codex-secondary-used-percent", "9"),
+                ("x-codex-secondary-reset-at", "1796000000"),
+            ),
+            says=(),
+            used=(("primary", 0.73), ("secondary", 0.09)),
+            header=r"x-codex-(?P<window>primary|secondary)-(?P<field>used-percent|reset-after-seconds|reset-at)",
+            fields={"used-percent": "percent", "reset-after-seconds": "reset", "reset-at": "reset"},
+            source="https://github.com/openai/codex (codex-rs/core/src/client.rs)",
+            seen="2026-08",
         ),
     ),
 )

@@ -1,6 +1,6 @@
 """Together."""
 
-from hivemind.providers.table import Meaning, Provider, Refusal
+from hivemind.providers.table import Limit, Meaning, Provider, Refusal
 
 PROVIDER = Provider(
     name="together",
@@ -32,6 +32,23 @@ PROVIDER = Provider(
             ),
             source="https://docs.together.ai/docs/rate-limits",
             seen="2026-06",
+        ),
+    ),
+    limits=(
+        Limit(
+            example=(
+                ("x-ratelimit-limit", "60"),
+                ("x-ratelimit-remaining", "5"),
+                ("x-ratelimit-reset", "30"),
+                ("x-tokenlimit-limit", "90000"),
+                ("x-tokenlimit-remaining", "80000"),
+            ),
+            says=(("requests", 60, 5), ("tokens", 90000, 80000)),
+            used=(),
+            header=r"x-tokenlimit-(?P<field>limit|remaining|reset)",
+            window="tokens",
+            source="https://docs.together.ai/docs/rate-limits",
+            seen="2026-08",
         ),
     ),
 )

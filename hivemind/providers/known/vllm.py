@@ -33,7 +33,7 @@ PROVIDER = Provider(
                 '"code":500}'
             ),
             status=500,
-            source="https://github.com/vllm-project/guidellm/issues/743",
+            source="guidellm, issue 743",
             seen="2026-06",
         ),
         Failing(

@@ -96,12 +96,5 @@ PROVIDER = Provider(
             source="https://github.com/zai-org/GLM-5/issues/91",
             seen="2026-06",
         ),
-        Failing(
-            example='{"code":500,"msg":"404 NOT_FOUND","success":false}',
-            stream=False,
-            status=500,
-            source="https://github.com/Gitlawb/openclaude/issues/214",
-            seen="2026-04",
-        ),
     ),
 )

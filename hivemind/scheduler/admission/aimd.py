@@ -115,6 +115,14 @@ class Aimd:
         """Cut because the circuit opened, whatever was cut before. Return whether the level changed."""
         return not self.pinned and self._cut(now, self._height(active))
 
+    def regain(self, now: float, level: float) -> bool:
+        """Go back to a level before cuts that turned out to be for another reason. Return whether the level changed."""
+        if self.pinned or self.shared or self.level >= min(level, self.ceiling):
+            return False
+        self.level = min(level, self.ceiling)
+        self._changed_at = now
+        return True
+
     def configure(self, config: AimdConfig, ceiling: float) -> None:
         """Change the parameters; the level is kept within them, a pinned one too. At the old ceiling it follows that
         up, anywhere it follows it down. A shared level stays."""

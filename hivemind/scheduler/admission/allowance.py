@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.credits import Credits, Terms
@@ -12,6 +13,34 @@ from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import Usage, WindowKind, WindowReading
 
 
+class Fate:
+    """How a family of models fares: when requests of it were refused, and answered."""
+
+    __slots__ = ("answered_at", "answered_from", "refused_at", "refused_since")
+
+    def __init__(self) -> None:
+        self.refused_at = self.refused_since = -math.inf  # last, and first since the last answer
+        self.answered_at = self.answered_from = -math.inf
+        """The last answer, and the latest beginning of an attempt that was answered."""
+
+    @property
+    def works(self) -> bool:
+        """Whether a request sent since the last refusal was answered."""
+        return self.answered_from > self.refused_at
+
+    def answered(self, now: float, granted_at: float) -> None:
+        """Note an answer to an attempt that began then."""
+        self.answered_at = now
+        if granted_at > self.answered_from:
+            self.answered_from = granted_at
+
+    def refused(self, now: float) -> None:
+        """Note a refusal."""
+        if self.works or math.isinf(self.refused_at):
+            self.refused_since = now
+        self.refused_at = now
+
+
 class Allowance:
     """Windows of requests, input, output and total tokens: a request is sent when each has room for it."""
 
@@ -19,6 +48,7 @@ class Allowance:
         """`terms`: of the lane's lease; None: it has none."""
         self._config = config
         self._terms = terms
+        self.fate = Fate()
         self.emit_at = -math.inf  # what replies say is reported again from this moment on
         self.doubtful = False  # a window has been doubtful, so there may have been probes
         self.windows: dict[WindowKind, Window] = {}
@@ -30,6 +60,11 @@ class Allowance:
         credits = None if self._terms is None or kind.of_a_day else Credits(self._terms)
         window = self.windows[kind] = Window(kind, limit, binding=binding, credits=credits)
         return window
+
+    def part(self, kind: WindowKind) -> Window:
+        """Have a window of its own, which this returns, in place of one that other families share."""
+        shared = self.windows[kind]
+        return self._open(kind, shared.limit, binding=shared.binding)
 
     def configure(self, config: LaneConfig) -> None:
         """Change our own limits. A window that is new begins empty."""
@@ -138,14 +173,14 @@ class Allowance:
                 real = 0.0
             elif usage is not None and not window.kind.counts_requests:
                 real = self._used(window.kind, usage)
-            window.settle(now, charge, real)
+            window.present.settle(now, charge, real)
 
-    def states(self, family: str, now: float) -> list[WindowState]:
-        """Return every window that has a limit, for people."""
+    def states(self, names: Mapping[Window, str], now: float) -> list[WindowState]:
+        """Return every window in `names` that has a limit, for people."""
         states = []
         for kind, window in self.windows.items():
-            limit = window.shown_limit
-            if limit is None or (limit and not window.enforced and window.source == "profile"):
+            family, limit = names.get(window), window.shown_limit
+            if family is None or limit is None or (limit and not window.enforced and window.source == "profile"):
                 continue
             remaining = window.remaining(now)
             states.append(

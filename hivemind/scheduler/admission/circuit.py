@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import Counter, deque
 from enum import Enum
 from typing import Literal
 
@@ -19,22 +19,28 @@ class CircuitState(Enum):
 
 
 _CLOSED = CircuitState.CLOSED
+_FEW = 0.25
+"""Share of the failures that may be others' for a circuit to be that of the one family of models that is refused."""
+_Result = str | bool
+"""True: answered; the name of a family of models: it was refused; False: another failure."""
 
 
 class Circuit:
     """Closed, open, or half-open with a single leased probe.
 
     Every change of state begins a new epoch; results of attempts granted in an earlier one are ignored, so a late
-    failure can't reopen a circuit that a probe has just closed, nor a late success close one.
+    failure can't reopen a circuit that a probe has just closed, nor a late success close one. One that opened because a
+    family of models was refused is that family's: requests of others are sent, and open it for all if they fail too.
     """
 
     def __init__(self, config: CircuitConfig) -> None:
         self.config = config
         self.state = CircuitState.CLOSED
         self.forced: Literal["open", "closed"] | None = None
+        self.family: str | None = None  # the only one that it keeps; None: it keeps all
         self.epoch = 0
         self.errors = 0
-        self._results: deque[bool] = deque(maxlen=config.window)
+        self._results: deque[_Result] = deque(maxlen=config.window)
         self._opened_at = 0.0
         self._probe: int | None = None
         self.shared = False
@@ -64,16 +70,22 @@ class Circuit:
         reopens_at = self.reopens_at
         if reopens_at is None or now < reopens_at or self.shared:
             return False
+        family = self.family
         self._enter(CircuitState.HALF_OPEN)
+        self.family = family
         return True
 
     def admits(self) -> bool:
         """Whether one more request may be sent now (in half-open: as the probe)."""
         return self.state is CircuitState.CLOSED or (self.state is CircuitState.HALF_OPEN and self._probe is None)
 
-    def lease(self, ticket: int) -> None:
+    def keeps(self, family: str) -> bool:
+        """Whether it is about requests of this family."""
+        return self.family is None or self.family == family
+
+    def lease(self, ticket: int, family: str = "") -> None:
         """Note that the ticket is sent; in half-open it is the probe."""
-        if self.state is CircuitState.HALF_OPEN:
+        if self.state is CircuitState.HALF_OPEN and self.keeps(family):
             self._probe = ticket
 
     def return_lease(self, ticket: int) -> None:
@@ -81,30 +93,43 @@ class Circuit:
         if self._probe == ticket:
             self._probe = None
 
-    def report(self, now: float, ticket: int, epoch: int, ok: bool) -> bool:
-        """Take the result of an attempt granted in `epoch`. Return whether the state changed."""
+    def report(
+        self, now: float, ticket: int, epoch: int, ok: bool, family: str = "", *, own_refusal: bool = False
+    ) -> bool:
+        """Take the result of an attempt of a family granted in `epoch`; `own_refusal`: it was refused, and as far as is
+        known that family alone. Return whether the state changed."""
         if epoch != self.epoch or self.forced is not None:
             return False
-        if self.state is not _CLOSED:
+        if self.state is not _CLOSED and self.keeps(family):
             return self._report_probe(now, ticket, ok)
         results, window = self._results, self.config.window
-        if len(results) == window and not results[0]:
+        if len(results) == window and results[0] is not True:
             self.errors -= 1
-        results.append(ok)
+        results.append(family if own_refusal else ok)
         if not ok:
             self.errors += 1
         if not self.errors or len(results) < window or self.errors / window < self.config.threshold:
             return False
+        refused = None if self.state is not _CLOSED else self._refused()
         self._enter(CircuitState.OPEN)
+        self.family = refused
         self._opened_at = now
         self.outcome = "opened"
         return True
 
+    def _refused(self) -> str | None:
+        """Return the family of which nearly all failures are refusals; None: there is none."""
+        refused = Counter(result for result in self._results if isinstance(result, str))
+        family, count = refused.most_common(1)[0] if refused else (None, 0)
+        return family if count >= (1 - _FEW) * self.errors else None
+
     def _report_probe(self, now: float, ticket: int, ok: bool) -> bool:
         if self.state is not CircuitState.HALF_OPEN or self._probe != ticket:
             return False
+        family = self.family
         self._enter(CircuitState.CLOSED if ok else CircuitState.OPEN)
         self._opened_at = now
+        self.family = None if ok else family
         if self.shared:
             self.outcome = "probe_ok" if ok else "probe_failed"
         else:
@@ -147,12 +172,13 @@ class Circuit:
         the threshold at the next one."""
         if config.window != self.config.window:
             self._results = deque(self._results, maxlen=config.window)
-            self.errors = sum(not ok for ok in self._results)
+            self.errors = sum(result is not True for result in self._results)
         self.config = config
 
     def _enter(self, state: CircuitState) -> None:
         self.state = state
         self.epoch += 1
+        self.family = None
         self.errors = 0
         self._results.clear()
         self._probe = None

@@ -67,7 +67,9 @@ def test_any_place(depth: int) -> None:
     ],
 )
 @pytest.mark.parametrize("dialect", ["openai_chat", "plain"])
-def test_whether_the_input_holds_the_cache(counts: dict[str, int], expected: tuple[int, ...], dialect: str) -> None:
+def test_whether_the_input_holds_the_cache(
+    counts: dict[str, int], expected: tuple[int, int, int, int], dialect: str
+) -> None:
     """A stated total tells; else the names do."""
     body = json.dumps({"choices": [{"message": {}}], "usage": counts}).encode()
     tap = DIALECTS[dialect].tap([(b"content-type", b"application/json")], Facts())
@@ -90,3 +92,17 @@ def test_whether_the_input_holds_the_cache(counts: dict[str, int], expected: tup
 def test_nothing_is_invented(data: bytes) -> None:
     """Words in a text, or values of other types, are no counts."""
     assert usage_in(data) is None
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_openai_s_names_in_messages(stream: bool) -> None:
+    """Gateways that answer Messages from a chat model leave its names in them."""
+    usage = b'"usage":{"prompt_tokens":100,"completion_tokens":20,"total_tokens":120}'
+    whole = b'{"type":"message","content":[{"type":"text","text":"a"}],"stop_reason":"end_turn",%b}' % usage
+    delta = b'data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},%b}\n\n' % usage
+    media = b"text/event-stream" if stream else b"application/json"
+    form = StreamForm.SSE if stream else StreamForm.WHOLE
+    tap = DIALECTS["anthropic"].tap([(b"content-type", media)], Facts(stream=stream, form=form))
+    feed_through(tap, BEFORE["anthropic"] + delta + AFTER["anthropic"] if stream else whole)
+    end_through(tap)
+    assert (tap.state.usage, tap.state.usage_final) == (Usage(100, 0, 0, 20), True)

@@ -8,7 +8,8 @@ import pytest
 
 from hivemind.providers.errors import classify, read_error
 from hivemind.providers.known import at_host, provider_of, providers
-from hivemind.providers.table import Meaning, Provider, Refusal
+from hivemind.providers.limits import read_limits
+from hivemind.providers.table import Limit, Meaning, Provider, Refusal
 from hivemind.scheduler.types import FailureKind
 
 NOW = 1_795_893_000.0  # 2026-11-28T19:10:00Z
@@ -29,7 +30,8 @@ ROWS = [
 @pytest.mark.parametrize("provider", providers(), ids=lambda provider: provider.name)
 def test_rows_are_complete(provider: Provider) -> None:
     """Each row names its source and the month it was seen, and its example is what it describes."""
-    for row in (*provider.refusals, *provider.waits):
+    rows = (*provider.refusals, *provider.waits, *provider.failing, *provider.counts, *provider.paths, *provider.limits)
+    for row in rows:
         assert row.source, row
         assert re.fullmatch(r"20\d\d-\d\d(-\d\d)?", row.seen), row
     assert provider.hosts or provider.headers or provider.errors, "it can't be recognised"
@@ -51,6 +53,14 @@ def test_each_row_matches_its_example(provider: Provider, row: Refusal) -> None:
     """No earlier row of its provider takes it."""
     info = read_error(row.example.encode())
     assert next(each for each in provider.refusals if each.matches(info.codes, info.text)) is row
+
+
+@pytest.mark.parametrize(("provider", "row"), [(provider, row) for provider in providers() for row in provider.limits])
+def test_each_limit_is_read_from_its_example(provider: Provider, row: Limit) -> None:
+    """What was recorded means what the row says, whoever the upstream is."""
+    found = read_limits([(name.lower().encode(), value.encode()) for name, value in row.example], NOW)
+    assert [(each.kind.value, each.limit, each.remaining) for each in found.readings] == list(row.says), provider.name
+    assert {each.name: each.used for each in found.plan} == pytest.approx(dict(row.used))
 
 
 def test_a_provider_is_found_by_host_form_or_header() -> None:

@@ -176,7 +176,7 @@ def release(view: View) -> list[Command]:
     state = _lane(view)
     used_up = any(window.source == "headers" and window.remaining < 1 for window in state.windows)
     held = any(hold.gate in ("requests", "tokens") for hold in state.upcoming)
-    if state.rate_limited_for_s <= 0 and not used_up and not held:
+    if not state.pauses and not used_up and not held:
         raise Rejected("nothing is rate-limited: no Retry-After, and no rate window is used up")
     return [cmd.ReleaseLane(state.lane)]
 

@@ -392,7 +392,7 @@ def _task_open(view: View) -> bool:
 
 
 def _paused_by_provider(view: View) -> bool:
-    return view.lane is not None and view.lane.state.rate_limited_for_s > 0
+    return view.lane is not None and bool(view.lane.state.pauses)
 
 
 def _looped(view: View) -> bool:

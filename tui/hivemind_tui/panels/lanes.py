@@ -200,8 +200,8 @@ def _state(lane: _Lane, pen: Pen) -> Span:
         return f"{word} {short_duration(left)}" if state.circuit == "open" and left is not None else word, role
     if state.paused:
         return f"{pen.glyphs.pause} paused", "wait"
-    if state.rate_limited_for_s > 0:
-        return f"{pen.glyphs.clock} limited {short_duration(state.rate_limited_for_s)}", "wait"
+    for family, left_s in state.pauses:
+        return f"{pen.glyphs.clock} {fit(family, 12) + ' ' if family else ''}limited {short_duration(left_s)}", "wait"
     if state.upcoming and all(hold.gate in WINDOW_GATES for hold in state.upcoming):
         opens = min((hold.opens_in_s for hold in state.upcoming if hold.opens_in_s is not None), default=None)
         return f"{pen.glyphs.clock} used up{'' if opens is None else f' {short_duration(opens)}'}", "wait"

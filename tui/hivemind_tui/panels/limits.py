@@ -296,8 +296,9 @@ def summary(state: LaneState, width: int, pen: Pen) -> list[Span]:
     chunks: list[Chunk] = [(0, [("circuit ", "text"), (word + forced, role)])]
     if state.circuit == "open" and state.circuit_reopens_in_s is not None:
         chunks.append((1, [(f"probe in {short_duration(state.circuit_reopens_in_s)}", "wait")]))
-    if state.rate_limited_for_s > 0:
-        chunks.append((1, [(f"{pen.glyphs.clock} rate-limited {short_duration(state.rate_limited_for_s)}", "wait")]))
+    for family, left_s in state.pauses[:1]:
+        what = f"{family} limited" if family else "rate-limited"
+        chunks.append((1, [(f"{pen.glyphs.clock} {what} {short_duration(left_s)}", "wait")]))
     if state.circuit == "closed":
         chunks.append((2, [(f"{state.circuit_errors} of {state.circuit_results} failed", "dim")]))
     return fitting(width, chunks)
@@ -334,10 +335,10 @@ def _probe(state: LaneState, width: int, pen: Pen) -> list[Span]:
 
 
 def _limited(view: View, state: LaneState, pen: Pen) -> list[Span]:
-    if state.rate_limited_for_s <= 0:
+    if not state.pauses:
         return []
-    left = f"{pen.glyphs.clock} rate-limited, {short_duration(state.rate_limited_for_s)} left"
-    return [(left, "wait"), ("; r ends it" if view.live else "", "dim")]
+    what = ", ".join([f"{family or 'rate-limited'}, {short_duration(left_s)} left" for family, left_s in state.pauses])
+    return [(f"{pen.glyphs.clock} {what}", "wait"), ("; r ends it" if view.live else "", "dim")]
 
 
 def _paused(view: View, state: LaneState, pen: Pen) -> tuple[str, list[Span]]:
