@@ -54,8 +54,6 @@ FORMS: tuple[Form, ...] = (
     Form("Langfuse", ("pk-lf-",), _URL64, 32, "https://langfuse.com/docs/api"),
     Form("OpenAI (Codex, ephemeral)", ("ek_",), _ALNUM, 24, "https://platform.openai.com/docs/guides/realtime"),
     Form("Google (API key)", ("AIza",), _URL64, 16, "https://cloud.google.com/docs/authentication/api-keys"),
-    Form("Google (API key of 2026)", ("AQ.",), _URL64, 30, "https://ai.google.dev/gemini-api/docs/api-key"),
-    Form("GitHub Copilot", ("tid=",), _ALNUM + "=;:._-", 40, "api.github.com/copilot_internal/v2/token"),
     Form("Google (access token)", ("ya29.",), _URL64, 20, "https://developers.google.com/identity/protocols/oauth2"),
     Form("Google (refresh token)", ("1//0",), _URL64, 30, "https://developers.google.com/identity/protocols/oauth2"),
     Form("Google (client secret)", ("GOCSPX-",), _URL64, 20, "https://developers.google.com/identity/protocols/oauth2"),
@@ -142,6 +140,8 @@ FORMS: tuple[Form, ...] = (
     Form("Mailgun", ("key-",), _HEX, 32, "https://documentation.mailgun.com; gitleaks mailgun-private-api-token"),
     Form("Resend", ("re_",), _ALNUM + "_", 24, "https://resend.com/docs/dashboard/api-keys/introduction"),
     Form("Twilio", ("SK",), _HEX, 32, "https://www.twilio.com/docs/iam/api-keys; gitleaks twilio-api-key"),
+    Form("Google (API key of 2026)", ("AQ.",), _URL64, 30, "https://ai.google.dev/gemini-api/docs/api-key"),
+    Form("GitHub Copilot", ("tid=",), _ALNUM + "=;:._-", 40, "api.github.com/copilot_internal/v2/token"),
 )
 
 NAMED: tuple[tuple[str, tuple[str, ...], str], ...] = (

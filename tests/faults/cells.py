@@ -188,7 +188,7 @@ def _of_mock(cell: Cell, fault: MockFault) -> Outcome:
 
 def _of_early_error(cell: Cell) -> Outcome:
     """What should come of an error event before content, each time: a status, where the event has an answer's form."""
-    as_answer = cell.stream and cell.mode is Mode.USUAL and cell.api.name not in ("openai_responses", "ollama")
+    as_answer = cell.stream and cell.mode is Mode.USUAL and cell.api.name != "openai_responses"
     return Outcome((PROVIDERS_STATUS if as_answer else PROVIDERS_EVENT).seen, ATTEMPTS)
 
 
@@ -196,8 +196,9 @@ _UNSEEN = (Phase.CONNECT, Phase.REQUEST, Phase.HEAD, Phase.START, Phase.OPENING)
 
 
 def _ends_anyway(cell: Cell) -> bool:
-    """A chat that has told its finish reason is complete at a clean end: some servers omit `[DONE]`."""
-    return cell.stream and cell.fault == Broken(Ending.CLEAN, Phase.LAST) and cell.api.name == "openai_chat"
+    """An answer that has said why it ended is complete at a clean end: some servers omit the last marker."""
+    decided = cell.api.name in ("openai_chat", "anthropic")
+    return decided and cell.stream and cell.fault == Broken(Ending.CLEAN, Phase.LAST)
 
 
 def cells() -> Iterator[Cell]:
