@@ -67,7 +67,7 @@ _NEEDED = re.compile(r"\blimit:? (\d[\d,]*)\b.{0,60}?\brequested:? (\d[\d,]*)", 
 
 
 _SEARCHED = 1500
-"""Characters that are searched, in some 10 ms at worst."""
+"""Characters that are searched: of hostile text in up to 30 ms, of usual errors in less than one."""
 
 
 def plain_words(*texts: str) -> str:

@@ -110,8 +110,8 @@ def _amount(value: object, by: Clocks, zone_h: float, factor: float) -> float | 
     if number is not None:
         return next(iter(_future([number / 1000 if number >= 1e12 else number], by)), None)
     text = str(value)[:_SEARCHED]
-    moments = [span for found in compiled(_DATE).finditer(text) for span in _spans(found, by, zone_h)]
-    return min(moments or [_seconds(found[1]) for found in compiled(_DURATION).finditer(text)], default=None)
+    moments = [span for found in compiled(_MOMENT).finditer(text) for span in _spans(found, by, zone_h)]
+    return min(moments or [_seconds(found[1]) for found in compiled(_LASTING).finditer(text)], default=None)
 
 
 def _is_used_up(name: str, within: dict[str, object]) -> bool:
@@ -159,7 +159,6 @@ _UNITS = {
 _PART = rf"(\d+(?:\.\d+)?|\b(?:an?|one)\b)[ -]{{0,2}}({'|'.join(_UNITS.values())})(?![a-z])"
 _ONE = rf"(?:\d+(?:\.\d+)?|\b(?:an?|one)\b)[ -]{{0,2}}(?:{'|'.join(_UNITS.values())})(?![a-z])"
 _LASTING = rf"(?<![\d.:/])({_ONE}(?:(?:,|\s|and|零){{0,4}}{_ONE}){{0,5}})"
-_DURATION = _LASTING
 _CUE = (
     r"(?:re-?try|retries|try\b|again|wait|reset|resum|availab|renew|refresh|refill|replenish|regain|restor|unlock|until"
     r"|back\b|cool|next request|请|等待|重试|重置|恢复)"
@@ -191,7 +190,6 @@ _MOMENT = (
     rf"|\b(?P<t3>{_CLOCK}) ?(?P<half3>[AP]M)? ?\(?(?P<z3>{_ZONE})"
 )
 """A day, with a time or not; seconds or milliseconds since the epoch; a time of day with its zone."""
-_DATE = _MOMENT
 _DATED = rf"(?:{_CUE}|将[在于]|\bat\b|\bon\b|after|reached\|)[^;\n。]{{0,48}}?(?:{_MOMENT})"
 
 

@@ -517,7 +517,9 @@ class Exchange:
                         await self._shared.steps.run(rest)
                     progress.has_news = True
         except TimeoutError:
-            pass  # it is decided, and nothing but signs of life comes
+            if not progress.patience.expired():
+                raise
+            # It is decided, and nothing but signs of life comes.
         except UpstreamError as error:
             failure = self.call.failure_of(error)
         finally:
