@@ -21,7 +21,7 @@ from hivemind_tui.render.table import scrolled
 from hivemind_tui.state.log_rows import SEVERITIES, LogRow, found, place, rows_of
 from hivemind_tui.state.view import View, join
 
-_TAG = 8
+_TAG = 9
 _RECENT = 200
 """Lines that the events panel folds, and that are counted by kind."""
 _WHO = (10, 20)

@@ -112,7 +112,7 @@ def _times(
     labels: list[Span] = [(" " * (_LABEL + 1), "dim"), *((fit(_bound(at), _LABEL + 1), "dim") for at in last)]
     room = (cells - _LABEL - 2) // 2
     left = _histogram("WAITS", "wait", waits, last, room, pen)
-    right = _histogram("FIRST TOKENS", "info", ttfts, last, room, pen)
+    right = _histogram("TTFT", "info", ttfts, last, room, pen)
     rows_left = [[label, *row] for label, row in zip(labels, left, strict=True)]
     body = _beside([rows_left, right], _LABEL + 1 + room, 1, cells, pen)
     return pen.frame(title, f"{short_plural(sum(waits), 'request')} {what}", body, width, height)
