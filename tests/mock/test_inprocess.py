@@ -119,7 +119,7 @@ async def test_closing_early_ends_the_application() -> None:
 
     response = await open_response(app)
     await response.aclose()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await ended.wait()
 
 

@@ -24,7 +24,7 @@ from hivemind.store.token_file import ControlKey
 from hivemind_tui.sources.base import Link
 from hivemind_tui.sources.remote import AttachedSource, PollPace, attached
 
-HANGS_S = 20
+HANGS_S = 60
 OURS = Token(TOKEN, "HIVEMIND_CONTROL_TOKEN")
 QUICK = PollPace(looked_at_s=0.002, unseen_s=0.002, lately_s=1000.0, again_s=0.001, again_most_s=0.004)
 NEVER = PollPace(looked_at_s=1000.0, unseen_s=2000.0, lately_s=3000.0, again_s=1000.0, again_most_s=1000.0)
@@ -35,7 +35,7 @@ async def watching(url: str, token: Token = OURS, pace: PollPace = QUICK) -> Asy
     """Attached to what is at that URL, and asked once."""
     async with (
         asyncio.timeout(HANGS_S),
-        httpx.AsyncClient(trust_env=False, timeout=5) as http,
+        httpx.AsyncClient(trust_env=False, timeout=HANGS_S) as http,
         AttachedSource(url, token, http, name="ann@desk", pace=pace, wall=lambda: 77.0) as source,
     ):
         await source.first_answer.wait()
@@ -131,7 +131,7 @@ async def test_settings(tmp_path: Path) -> None:
 async def test_lost_and_mended() -> None:
     """What was heard last stays, its age and the reason are told, nothing is carried out, and it mends by itself."""
     proxy, now = busy_proxy(), [100.0]
-    async with asyncio.timeout(HANGS_S), httpx.AsyncClient(trust_env=False, timeout=5) as http:
+    async with asyncio.timeout(HANGS_S), httpx.AsyncClient(trust_env=False, timeout=HANGS_S) as http:
         url = f"http://127.0.0.1:{unused_port()}"
         async with AttachedSource(url, OURS, http, name="ann", pace=QUICK, clock=lambda: now[0]) as source:
             async with controlled(proxy, port_of(url)):
