@@ -16,10 +16,14 @@ RUNS = 3000
 MINUTES = 0.75
 """At most; slow targets don't try as many."""
 
-engine.load(instrumented=False)
+
+@pytest.fixture(autouse=True, scope="module")
+def _targets() -> None:
+    """Not where tests are collected, which each worker does: they import nearly everything."""
+    engine.load(instrumented=False)
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("name", sorted(path.name for path in CORPUS.iterdir()))
 def test_kept_inputs(name: str) -> None:
     """Seeds, and whatever broke something once."""
     target = TARGETS[name]
