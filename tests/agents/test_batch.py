@@ -86,6 +86,7 @@ async def test_a_tasks_world(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.e2e
 async def test_logs_and_report(tmp_path: Path) -> None:
     """Each task's output of all its tries is in a file that nobody else reads; table and report tell the same."""
     talk = ["sh", "-c", "echo out; echo err >&2; exit 3"]
@@ -115,6 +116,7 @@ def a_span(table: str) -> str:
     return table.splitlines()[1].split()[4]
 
 
+@pytest.mark.e2e
 async def test_timeout(tmp_path: Path) -> None:
     """What takes longer than it may is ended, even if it doesn't want to, and that is said."""
     polite = ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.05; done"]
@@ -180,6 +182,7 @@ async def test_one_runner_at_a_time(tmp_path: Path) -> None:
         await ended(runner)
 
 
+@pytest.mark.e2e
 async def test_begun_anew(tmp_path: Path) -> None:
     """A batch that is all done begins anew by itself, another one with `--fresh`; both have logs of their own."""
     async with served(tmp_path) as (_, here):
@@ -194,6 +197,7 @@ async def test_begun_anew(tmp_path: Path) -> None:
     assert here.report["b"]["log"].endswith("work/3/logs/b.log")
 
 
+@pytest.mark.e2e
 async def test_a_plan_that_changed(tmp_path: Path) -> None:
     """What is over can't change, and that is told at its line; what failed can be mended, new tasks come, others go."""
     async with served(tmp_path) as (_, here):
@@ -220,6 +224,7 @@ async def _changed(here: Bench) -> None:
     assert here.journal.count("begin b") == 2
 
 
+@pytest.mark.e2e
 async def test_another_plan_of_the_same_name(tmp_path: Path) -> None:
     """One batch doesn't go on as another, whose tasks it would cancel."""
     async with served(tmp_path) as (_, here):
@@ -311,6 +316,7 @@ async def test_within_an_agent_at_the_limit(tmp_path: Path) -> None:
     assert here.journal == ["x inner.x", "b"]
 
 
+@pytest.mark.e2e
 async def test_as_many_at_once_as_may(tmp_path: Path) -> None:
     """The plan's limit and the proxy's both hold, each place is used again, and whoever is more urgent is first."""
     names = {

@@ -103,6 +103,7 @@ def write_on_elsewhere(path: Path) -> None:
         pytest.param(write_on_elsewhere, marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.slow
 def test_one_that_does_not_fit_is_not_believed(tmp_path: Path, change: Callable[[Path], None]) -> None:
     """And made anew as soon as somebody may."""
     path = indexed(journal(tmp_path, some()))

@@ -95,6 +95,7 @@ worlds = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(world=worlds, seed=st.integers(1, 99), texts=changes)
 @settings(max_examples=examples(12), deadline=None)
 def test_finished_agents_finish_again(world: World, seed: int, texts: list[str]) -> None:
