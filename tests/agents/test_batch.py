@@ -155,19 +155,6 @@ async def test_interrupted_and_resumed(tmp_path: Path) -> None:
     assert here.journal.count("begin quick") == 1
 
 
-async def test_interrupted_twice(tmp_path: Path) -> None:
-    """A second Ctrl-C ends at once what doesn't heed the first."""
-    async with served(tmp_path) as (_, here), contextlib.AsyncExitStack() as stack:
-        here.write([task("a", ["sh", "-c", "trap '' TERM; echo begin a >> journal; while :; do sleep 0.05; done"])])
-        runner = await stack.enter_async_context(here.batch())
-        await here.journal_of(1)
-        runner.send_signal(signal.SIGTERM)
-        await said(runner, "SIGTERM")
-        runner.send_signal(signal.SIGTERM)
-        ran = await ended(runner)
-    assert (ran.code, here.report["a"]["state"], here.report["a"]["exit_code"]) == (143, "stopped", -9)
-
-
 @pytest.mark.e2e
 async def test_one_runner_at_a_time(tmp_path: Path) -> None:
     """A second one is refused while the first lives."""
@@ -180,21 +167,6 @@ async def test_one_runner_at_a_time(tmp_path: Path) -> None:
         assert ran.errors == "hivemind: work: a runner works on this batch already; wait for it, or end it\n"
         runner.send_signal(signal.SIGINT)
         await ended(runner)
-
-
-@pytest.mark.e2e
-async def test_begun_anew(tmp_path: Path) -> None:
-    """A batch that is all done begins anew by itself, another one with `--fresh`; both have logs of their own."""
-    async with served(tmp_path) as (_, here):
-        here.write([Kind("a")])
-        assert (await here.run()).code == 0
-        here.write([Kind("a", later="1")])
-        assert (await here.run()).code == 1
-        assert (await here.run()).code == 2
-        here.write([task("a", "true"), Kind("b")])
-        assert (await here.run("--fresh")).code == 0
-    assert sorted(os.listdir(tmp_path / "state/batches/work")) == ["1", "2", "3", "lock"]
-    assert here.report["b"]["log"].endswith("work/3/logs/b.log")
 
 
 @pytest.mark.e2e

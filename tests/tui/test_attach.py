@@ -260,23 +260,3 @@ async def test_bad_input(tmp_path: Path, url: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         async with attached(url, {"HIVEMIND_STATE_DIR": str(tmp_path)}):
             pytest.fail("attached")
-
-
-async def test_attached() -> None:
-    """With a token it is there, and the first picture has the world in it; it signs as who sits here."""
-    proxy = busy_proxy()
-    environ = {"HIVEMIND_CONTROL_TOKEN": TOKEN, "USER": "ann"}
-    async with controlled(proxy) as url, attached(url + "/", environ) as source:
-        assert (source.link, source.snapshot()) == (Link("attached", url), proxy.snapshot())
-        await source.apply(cmd.Drain(True))
-    ((_, who),) = proxy.applied
-    assert who.startswith("ann")
-
-
-async def test_attached_to_nothing_yet() -> None:
-    """A proxy that isn't there yet is no error: it is shown as lost until it comes."""
-    environ = {"HIVEMIND_CONTROL_TOKEN": TOKEN}
-    async with asyncio.timeout(HANGS_S), attached(f"http://127.0.0.1:{unused_port()}", environ) as source:
-        assert source.link.why == "nothing listens there; start the proxy"
-        async with controlled(busy_proxy(), port_of(source.link.where)):
-            await until(lambda: source.link.lost_for_s is None)
