@@ -7,11 +7,13 @@ import gc
 import importlib
 import logging
 import os
+import re
 import signal
 import ssl
 import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 from unittest import mock
@@ -49,6 +51,8 @@ class _Later(ModuleType):
     """Stands for a library until it is used: each worker collects all tests, and importing an SDK takes seconds."""
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)  # `inspect` asks all modules for their files
         if sys.modules[self.__name__] is self:
             del sys.modules[self.__name__]
         return getattr(importlib.import_module(self.__name__), name)
@@ -92,6 +96,14 @@ def _root_logger() -> Iterator[None]:
         root.setLevel(level)
     if root.handlers != handlers:
         root.handlers[:] = handlers
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Don't import for `make test-all`, once in each worker, the many modules of which it runs nothing."""
+    if collection_path.suffix != ".py" or config.option.markexpr != "slow or e2e or hypothesis":
+        return None
+    files = (each for each in (collection_path, collection_path.with_name("conftest.py")) if each.is_file())
+    return not any(re.search(r"\b(slow|e2e|hypothesis)\b", each.read_text("utf-8")) for each in files) or None
 
 
 @pytest.hookimpl(trylast=True)

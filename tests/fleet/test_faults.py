@@ -87,7 +87,7 @@ async def test_no_limit_is_exceeded_whatever_the_store_does(fault: Fault) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda each: each.__name__)
+@pytest.mark.parametrize("fault", FAULTS[::2], ids=lambda each: each.__name__)
 async def test_no_request_is_lost_whatever_the_store_does(fault: Fault) -> None:
     """Below the limit all go through, some later."""
     upstream = Counting(0.02)
