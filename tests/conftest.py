@@ -51,8 +51,8 @@ class _Later(ModuleType):
     """Stands for a library until it is used: each worker collects all tests, and importing an SDK takes seconds."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)  # `inspect` asks all modules for their files
+        if name.startswith("_"):
+            raise AttributeError(name)  # `inspect` and pytest look at whatever there is
         if sys.modules[self.__name__] is self:
             del sys.modules[self.__name__]
         return getattr(importlib.import_module(self.__name__), name)
