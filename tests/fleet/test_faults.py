@@ -135,7 +135,7 @@ def lane(store: RedisServer) -> tuple[str, dict[str, Any]]:
 def lapsed(store: RedisServer) -> float:
     """Credits that those that fell silent held."""
     members = lane(store)[1]["members"].values()
-    return sum(window.get("lapsed", 0.0) for member in members for window in member["windows"].values())
+    return float(sum(window.get("lapsed", 0.0) for member in members for window in member["windows"].values()))
 
 
 async def health(proxy: Program) -> str:
