@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import functools
 import gc
+import importlib
 import logging
 import os
+import re
 import signal
 import ssl
+import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 from unittest import mock
 
@@ -30,6 +35,8 @@ def pytest_configure(config: pytest.Config) -> None:
     Collecting makes hundreds of thousands of objects that stay: looking for garbage among them takes seconds.
     """
     gc.disable()
+    for name in ("anthropic", "openai"):
+        sys.modules[name] = _Later(name)
     config.stash[_STATE] = tempfile.TemporaryDirectory(prefix="hivemind-tests-")
     os.environ["XDG_STATE_HOME"] = os.environ["XDG_CONFIG_HOME"] = config.stash[_STATE].name
     # pytest-xdist's workers say that a terminal of 80 columns is there, which the programs would believe.
@@ -38,6 +45,17 @@ def pytest_configure(config: pytest.Config) -> None:
     # A shell starts what goes on in the background with SIGINT ignored, which the programs under test would inherit.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class _Later(ModuleType):
+    """Stands for a library until it is used: each worker collects all tests, and importing an SDK takes seconds."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)  # `inspect` and pytest look at whatever there is
+        if sys.modules[self.__name__] is self:
+            del sys.modules[self.__name__]
+        return getattr(importlib.import_module(self.__name__), name)
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -78,6 +96,14 @@ def _root_logger() -> Iterator[None]:
         root.setLevel(level)
     if root.handlers != handlers:
         root.handlers[:] = handlers
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Don't import for `make test-all`, once in each worker, the many modules of which it runs nothing."""
+    if collection_path.suffix != ".py" or config.option.markexpr != "slow or e2e or hypothesis":
+        return None
+    files = (each for each in (collection_path, collection_path.with_name("conftest.py")) if each.is_file())
+    return not any(re.search(r"\b(slow|e2e|hypothesis)\b", each.read_text("utf-8")) for each in files) or None
 
 
 @pytest.hookimpl(trylast=True)

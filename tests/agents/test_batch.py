@@ -86,6 +86,7 @@ async def test_a_tasks_world(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.e2e
 async def test_logs_and_report(tmp_path: Path) -> None:
     """Each task's output of all its tries is in a file that nobody else reads; table and report tell the same."""
     talk = ["sh", "-c", "echo out; echo err >&2; exit 3"]
@@ -115,6 +116,7 @@ def a_span(table: str) -> str:
     return table.splitlines()[1].split()[4]
 
 
+@pytest.mark.e2e
 async def test_timeout(tmp_path: Path) -> None:
     """What takes longer than it may is ended, even if it doesn't want to, and that is said."""
     polite = ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.05; done"]
@@ -153,19 +155,6 @@ async def test_interrupted_and_resumed(tmp_path: Path) -> None:
     assert here.journal.count("begin quick") == 1
 
 
-async def test_interrupted_twice(tmp_path: Path) -> None:
-    """A second Ctrl-C ends at once what doesn't heed the first."""
-    async with served(tmp_path) as (_, here), contextlib.AsyncExitStack() as stack:
-        here.write([task("a", ["sh", "-c", "trap '' TERM; echo begin a >> journal; while :; do sleep 0.05; done"])])
-        runner = await stack.enter_async_context(here.batch())
-        await here.journal_of(1)
-        runner.send_signal(signal.SIGTERM)
-        await said(runner, "SIGTERM")
-        runner.send_signal(signal.SIGTERM)
-        ran = await ended(runner)
-    assert (ran.code, here.report["a"]["state"], here.report["a"]["exit_code"]) == (143, "stopped", -9)
-
-
 @pytest.mark.e2e
 async def test_one_runner_at_a_time(tmp_path: Path) -> None:
     """A second one is refused while the first lives."""
@@ -180,20 +169,7 @@ async def test_one_runner_at_a_time(tmp_path: Path) -> None:
         await ended(runner)
 
 
-async def test_begun_anew(tmp_path: Path) -> None:
-    """A batch that is all done begins anew by itself, another one with `--fresh`; both have logs of their own."""
-    async with served(tmp_path) as (_, here):
-        here.write([Kind("a")])
-        assert (await here.run()).code == 0
-        here.write([Kind("a", later="1")])
-        assert (await here.run()).code == 1
-        assert (await here.run()).code == 2
-        here.write([task("a", "true"), Kind("b")])
-        assert (await here.run("--fresh")).code == 0
-    assert sorted(os.listdir(tmp_path / "state/batches/work")) == ["1", "2", "3", "lock"]
-    assert here.report["b"]["log"].endswith("work/3/logs/b.log")
-
-
+@pytest.mark.e2e
 async def test_a_plan_that_changed(tmp_path: Path) -> None:
     """What is over can't change, and that is told at its line; what failed can be mended, new tasks come, others go."""
     async with served(tmp_path) as (_, here):
@@ -220,6 +196,7 @@ async def _changed(here: Bench) -> None:
     assert here.journal.count("begin b") == 2
 
 
+@pytest.mark.e2e
 async def test_another_plan_of_the_same_name(tmp_path: Path) -> None:
     """One batch doesn't go on as another, whose tasks it would cancel."""
     async with served(tmp_path) as (_, here):
@@ -311,6 +288,7 @@ async def test_within_an_agent_at_the_limit(tmp_path: Path) -> None:
     assert here.journal == ["x inner.x", "b"]
 
 
+@pytest.mark.e2e
 async def test_as_many_at_once_as_may(tmp_path: Path) -> None:
     """The plan's limit and the proxy's both hold, each place is used again, and whoever is more urgent is first."""
     names = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from agents.batches import Kind, served
 
 ASKS = """\
@@ -56,6 +57,7 @@ async def test_the_batchs_budget(tmp_path: Path) -> None:
     assert 0 < answered < 4
 
 
+@pytest.mark.e2e
 async def test_no_restart_without_a_budget(tmp_path: Path) -> None:
     """A task that failed because its budget is used up isn't started again, since it would be refused at once."""
     (tmp_path / "asks.py").write_text(ASKS)
@@ -70,6 +72,7 @@ async def test_no_restart_without_a_budget(tmp_path: Path) -> None:
     assert "; raise it with hivemind budget work.a AMOUNT, then --retry-failed\n" in ran.errors
 
 
+@pytest.mark.e2e
 async def test_no_request_on_its_path(tmp_path: Path) -> None:
     """A task that has to send requests and sends none has failed; one with a budget is told of, and no other."""
     kinds = [

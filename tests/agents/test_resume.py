@@ -231,20 +231,6 @@ async def test_without_a_proxy(tmp_path: Path) -> None:
     assert len((tmp_path / "times").read_text().splitlines()) == 1
 
 
-@pytest.mark.e2e
-async def test_brought_along(tmp_path: Path) -> None:
-    """The same where nothing stands in the way, with the proxy that the first run started."""
-    furnish(tmp_path)
-    async with providing() as (_, url), at(tmp_path) as place:
-        trusted_settings(tmp_path, f'upstream = ["{url}"]\nport = {unused_port()}\n')
-        assert (await place.ran("--name", "alice", "--", "python", "ask.py")).code == 1
-        (tmp_path / "mended").touch()
-        ran = await ended(await place.start("hivemind", "resume", "alice"))
-    assert ran.code == 0, ran.err
-    assert "no proxy ran" not in ran.err, "it ended"
-    assert len((tmp_path / "times").read_text().splitlines()) == 2
-
-
 async def test_no_proxy_and_no_checkpoint(tmp_path: Path) -> None:
     """One line; exit code 2, and 1 where the proxy that was named can't be had."""
     async with at(tmp_path) as place:

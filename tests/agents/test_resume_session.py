@@ -94,6 +94,7 @@ async def test_a_session_goes_on(command: list[str], tmp_path: Path) -> None:
         assert said(on.place) == ['[400, "new", "fix it"]', f'[200, "{session}", "fix it", "{GO_ON}"]']
 
 
+@pytest.mark.e2e
 async def test_a_script_with_several_calls(tmp_path: Path) -> None:
     """Only the call that was stopped continues its session; what came before it and after it is called as written."""
     script = "for what in one two three; do claude -p $what || exit 1; done"

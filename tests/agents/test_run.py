@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import stat
 from pathlib import Path
@@ -204,18 +203,6 @@ async def test_brings_a_proxy_along(tmp_path: Path) -> None:
     assert mock.stats.answered == 1
 
 
-@pytest.mark.e2e
-async def test_goes_by_the_path_when_nobody_said(tmp_path: Path) -> None:
-    """With no upstream set, requests go to the provider whose API they are for, as in the control room."""
-    async with at(tmp_path) as place:
-        ran = await place.ran("--port", "0", "--", "true")
-    assert ran.code == 0
-    assert (
-        "-> anthropic https://api.anthropic.com, openai https://api.openai.com,"
-        " google https://generativelanguage.googleapis.com"
-    ) in ran.err
-
-
 async def test_the_port_is_somebody_elses(tmp_path: Path) -> None:
     """A port that something else has is told, and nothing runs."""
     async with providing() as (_, upstream), at(tmp_path, HIVEMIND_UPSTREAM=upstream) as place:
@@ -227,20 +214,6 @@ async def test_the_port_is_somebody_elses(tmp_path: Path) -> None:
         " --port 0 for any free one\n"
     )
     assert not (tmp_path / "ran").exists()
-
-
-@pytest.mark.e2e
-async def test_several_start_at_once(tmp_path: Path) -> None:
-    """One of them starts the proxy, and the others use it."""
-    async with providing() as (_, upstream):
-        environ = {"HIVEMIND_UPSTREAM": upstream, "HIVEMIND_PORT": str(unused_port())}
-        async with at(tmp_path, **environ) as place:
-            script = "touch $HIVEMIND_AGENT; while [ $(ls -d sh-* | wc -l) -lt 3 ]; do sleep 0.05; done"
-            runs = [await place.run("--", "sh", "-c", script) for _ in range(3)]
-            done = [await ended(run) for run in runs]
-    assert [ran.code for ran in done] == [0, 0, 0]
-    assert sum("no proxy ran" in ran.err for ran in done) == 1
-    assert sorted(name for name in os.listdir(tmp_path) if name.startswith("sh-")) == ["sh-1", "sh-2", "sh-3"]
 
 
 async def test_settings_of_another(tmp_path: Path) -> None:

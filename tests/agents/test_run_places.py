@@ -21,7 +21,6 @@ from hivemind.control.client import ControlClient, open_http
 from hivemind.control.discovery import find_token, parse_address
 from hivemind.control.rights import Denied
 from hivemind.control.run_access import RunAccess
-from hivemind.scheduler import places
 from hivemind.scheduler.commands import Conflict, StopAgent
 from hivemind.world.snapshot import AgentView
 
@@ -64,24 +63,6 @@ async def test_gives_up_its_turn(tmp_path: Path, number: signal.Signals) -> None
 
 
 @pytest.mark.e2e
-async def test_the_urgent_first(tmp_path: Path) -> None:
-    """Of those that queue the one of the highest priority has the next place."""
-    async with before(tmp_path, max_agents=1) as (_, place):
-        first = await place.run("--name", "first", "--", "sh", "-c", WAITS)
-        await until((tmp_path / "up-first").exists)
-        runs = []
-        for name, priority in (("low", "low"), ("urgent", "critical")):
-            runs.append(
-                await place.run("--name", name, "--priority", priority, "--", "sh", "-c", f"echo {name} >> log")
-            )
-            await said(runs[-1], "queued")
-        (tmp_path / "go").touch()
-        for run in (first, *runs):
-            assert (await ended(run)).code == 0
-    assert (tmp_path / "log").read_text() == "urgent\nlow\n"
-
-
-@pytest.mark.e2e
 async def test_nested(tmp_path: Path) -> None:
     """With one place in all, a run inside a run inside a run gets its turn, because those around it wait for it."""
     async with before(tmp_path, max_agents=1) as (running, place):
@@ -116,24 +97,6 @@ hivemind run --quiet -- sh splits.sh & two=$!
 sleep 0.2; rm "live-$HIVEMIND_AGENT"
 """
 """A script that starts two of itself."""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("waits", [True, False])
-async def test_splits_without_end(tmp_path: Path, waits: bool) -> None:
-    """A script that starts two of itself comes to an end, with as many processes at once as there are places, times
-    the depth, and those that are refused say of which tree."""
-    (tmp_path / "splits.sh").write_text(SPLITS if waits else SPLITS.replace('"$1"', "leaves"))
-    async with before(tmp_path, max_agents=3, agents={"max_depth": 3}) as (running, place):
-        ran = await place.ran("--name", "root", "--", "sh", "splits.sh")
-        await until(lambda: not running.proxy.processes.agents)
-        agents = running.snapshot().agents
-    assert ran.code == 0
-    assert len(agents) <= 7
-    assert max(map(int, (tmp_path / "sizes").read_text().split())) <= 7
-    if waits:
-        assert len(agents) == 7
-        assert ran.err.count("the tree of root may be 3 deep (agents.max_depth)") == 8
 
 
 @pytest.mark.slow
@@ -214,20 +177,6 @@ async def test_a_refusal_is_told_once(tmp_path: Path) -> None:
         assert place(replace(below, parent=None), "batch").granted
         told = [line for line in running.snapshot().lines if "isn't started" in line.text]
     assert [line.who for line in told] == ["below", "below"]
-
-
-@pytest.mark.e2e
-async def test_a_killed_runner_frees_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever falls silent has its place for a while, and no longer."""
-    monkeypatch.setattr(places, "LEASE_S", 3.0)
-    async with before(tmp_path, max_agents=1) as (_, place):
-        first = await place.run("--name", "first", "--", "sh", "-c", WAITS)
-        await until((tmp_path / "up-first").exists)
-        first.kill()
-        second = await place.run("--name", "second", "--", "touch", "ran")
-        await said(second, "queued")
-        assert (await ended(second)).code == 0
-    assert (tmp_path / "ran").exists()
 
 
 @asynccontextmanager

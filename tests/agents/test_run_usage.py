@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import signal
 from pathlib import Path
-from unittest import mock
 
 import pytest
 from agents.running import before
@@ -67,20 +65,6 @@ async def test_estimates_are_marked(tmp_path: Path) -> None:
     assert f"({ann['tokens']:,} tokens estimated)" in guessed.err
     assert (bob["estimated_tokens"], bob["tokens"] > 0) == (0, True)
     assert "estimated" not in counted.err
-
-
-async def test_estimates_of_several_are_marked(tmp_path: Path) -> None:
-    """Likewise of the agents of `--count`, each and together."""
-    (tmp_path / "guessed.py").write_text(UNCOUNTED)
-    async with before(tmp_path) as (_, place):
-        with mock.patch("signal.getsignal", return_value=signal.SIG_IGN):
-            flags = ("--name", "w", "--count", "2", "--report", "r")
-            ran = await place.called("run", *flags, "--", "python3", "guessed.py")
-    report = json.loads((tmp_path / "r").read_text())
-    assert ran.code == 0, ran.err
-    assert all(each["estimated_tokens"] == each["tokens"] > 0 for each in report["agents"])
-    assert report["estimated_tokens"] == report["tokens"] == sum(each["tokens"] for each in report["agents"])
-    assert f"({report['tokens']:,} tokens estimated)" in ran.err.splitlines()[-1]
 
 
 async def test_how_to_go_on(tmp_path: Path) -> None:

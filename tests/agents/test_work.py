@@ -86,35 +86,6 @@ async def test_a_killed_worker(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_several(tmp_path: Path) -> None:
-    """Of several workers each runs as much as it may, and a task that fails is tried as often as it may be; what they
-    have when they are told to end goes back, and is run by the next."""
-    (tmp_path / "go").touch()
-    names = [f"t{number}" for number in range(12)]
-    async with before(tmp_path) as (running, place):
-        submit(running, tmp_path, *names)
-        again = "echo try >> tries; [ $(wc -l < tries) = 3 ]"
-        spec = TaskSpec("again", command=("sh", "-c", again), attempts=3, cwd=str(tmp_path))
-        running.proxy.apply(SubmitTasks((spec,)), "test")
-        workers = [await work(place, "--idle-exit", "1", "--max-agents", "2") for _ in range(2)]
-        done = [await ended(worker) for worker in workers]
-        (tmp_path / "go").unlink()
-        submit(running, tmp_path, "late")
-        stopped = await work(place)
-        await until(lambda: "begin late" in log(tmp_path))
-        stopped.terminate()
-        code = (await ended(stopped)).code
-        back = states(running)["late"]
-        (tmp_path / "go").touch()
-        last = await ended(await work(place, "--idle-exit", "0.2"))
-        found = states(running)
-    assert [ran.code for ran in done] == [0, 0], [ran.err for ran in done]
-    assert (code, back, last.code) == (143, "ready", 0)
-    assert set(found.values()) == {"done"}
-    assert sorted(line for line in log(tmp_path) if line.startswith("end t")) == sorted(f"end {name}" for name in names)
-
-
-@pytest.mark.slow
 async def test_a_restarted_proxy(tmp_path: Path) -> None:
     """A worker waits for a proxy that is away: what it runs goes on meanwhile, and is reported to the next one."""
     port = unused_port()
@@ -136,18 +107,3 @@ async def test_a_restarted_proxy(tmp_path: Path) -> None:
                 found = {task.spec.id: task.state for task in (await client.tasks()).tasks}
                 await asyncio.sleep(0.05)
     assert log(tmp_path) == ["begin a", "end a", "begin b", "end b"]
-
-
-@pytest.mark.slow
-async def test_tasks_that_submit_themselves(tmp_path: Path) -> None:
-    """A task that submits two of itself comes to an end: each belongs to the agent that submitted it."""
-    script = 'echo >> ran; for n in 1 2; do hivemind tasks submit $HIVEMIND_TASK.$n -- sh -c "$SCRIPT" || exit 9; done'
-    async with before(tmp_path, agents={"max_depth": 3}) as (running, place):
-        place.environ["SCRIPT"] = script
-        submit(running, tmp_path, "root", script=script)
-        ran = await ended(await work(place, "--idle-exit", "1", "--max-agents", "3"))
-        found = states(running)
-    assert ran.code == 0, ran.err
-    assert len((tmp_path / "ran").read_text().splitlines()) == 7, ran.err
-    assert sum(state == "failed" for state in found.values()) == 8
-    assert "the tree of root may be 3 deep (agents.max_depth)" in ran.err

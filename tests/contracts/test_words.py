@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,7 @@ NAMES: Mapping[str, str] = {
     r"cut_short": "truncated",
 }
 """Parts of names that aren't used, and what is used instead."""
+ANY_NAME = re.compile("|".join(NAMES), re.IGNORECASE)
 ELSEWHERE: Mapping[str, str] = {
     "hivemind/earlier.py": "flying",  # what stands in databases of before
     "tui/hivemind_tui/commands/actions.py": "admissions",  # what the palette finds a command by
@@ -48,9 +50,15 @@ ANY = re.compile(rf"\b(?:{'|'.join(WORDS)})", re.IGNORECASE)
 """Finds all that any of these finds, and a little more."""
 
 
+@cache
+def nodes_of(path: Path) -> list[ast.AST]:
+    """All of a module's, for both kinds of words."""
+    return list(ast.walk(ast.parse(path.read_bytes())))
+
+
 def said_in(path: Path) -> Iterator[tuple[int, str]]:
     """The sentences that a module may print, with their lines: texts with a blank in them, but for docstrings."""
-    nodes = list(ast.walk(ast.parse(path.read_bytes())))
+    nodes = nodes_of(path)
     described = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     described |= {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
     for node in nodes:
@@ -72,7 +80,7 @@ def prose_of(path: Path) -> Iterator[tuple[int, str]]:
 
 def names_in(path: Path) -> Iterator[tuple[int, str]]:
     """The names that a module uses, with their lines."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes_of(path):
         match node:
             case ast.Name(id=name) | ast.Attribute(attr=name) | ast.FunctionDef(name=name) | ast.ClassDef(name=name):
                 yield node.lineno, name
@@ -107,9 +115,10 @@ def test_names_are_the_glossarys_words(folder: str) -> None:
     """Fields, functions, parameters and classes, but for the module that translates files of earlier versions."""
     wrong = [
         f"{path.relative_to(ROOT)}:{line}: {name}: say {right}"
-        for path in sorted((ROOT / folder).rglob("*.py"))
+        for path in modules(folder)
         if path.name != "earlier.py"
         for line, name in names_in(path)
+        if ANY_NAME.search(name)
         for found, right in NAMES.items()
         if re.search(found, name, re.IGNORECASE)
     ]

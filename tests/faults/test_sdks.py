@@ -90,8 +90,10 @@ SDKS: dict[str, Callable[[Call], Awaitable[None]]] = {
     "openai_chat": _chat,
     "openai_responses": _responses,
 }
-_OWN = (anthropic.APIError, openai.APIError)
-_STATUS = (anthropic.APIStatusError, openai.APIStatusError)
+
+
+def _is_own(raised: Exception | None) -> bool:
+    return isinstance(raised, anthropic.APIError | openai.APIError)
 
 
 async def _wrong(cell: Cell) -> str:
@@ -114,10 +116,10 @@ def _problem(seen: str, text: str, raised: Exception | None) -> str:
         return "no error"
     if seen in (ERROR_EVENT.seen, PROVIDERS_EVENT.seen):
         told = "HiveMind: the answer broke off: " if seen == ERROR_EVENT.seen else "Overloaded"
-        return "" if isinstance(raised, _OWN) and told in str(raised) and TEXT.startswith(text) else "no error event"
+        return "" if _is_own(raised) and told in str(raised) and TEXT.startswith(text) else "no error event"
     if seen in (PASSED_ON.seen, PROVIDERS_STATUS.seen):
-        return "" if isinstance(raised, _STATUS) else "no status"
-    fits = isinstance(raised, _STATUS) and raised.status_code == int(seen) and "HiveMind: " in str(raised)
+        return "" if isinstance(raised, anthropic.APIStatusError | openai.APIStatusError) else "no status"
+    fits = getattr(raised, "status_code", None) == int(seen) and _is_own(raised) and "HiveMind: " in str(raised)
     return "" if fits and not text else "another status"
 
 

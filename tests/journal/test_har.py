@@ -24,7 +24,6 @@ from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
 from hivemind.providers.times import parse_moment
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Usage, WindowKind, WindowReading
-from hivemind.world.world import World
 
 TOO_MANY = json.dumps({"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}})
 
@@ -231,20 +230,6 @@ def test_another_tier_of_service_there_and_back(tmp_path: Path, capsys: pytest.C
         if name == "there":
             assert main(["journal", "export", str(journal.path), "--har", "--out", str(out)]) == 0
             path = out
-
-
-def test_replays(tmp_path: Path) -> None:
-    """A world that is told the events has the lanes, with what the headers left of their windows."""
-    journal = imported(tmp_path, HERE / "run.har")
-    world = World(at=0.0, wall=journal.began.wall, address="", upstreams=journal.began.upstreams)
-    at = 0.0
-    for event in journal.events():
-        world.apply(event)
-        at = event.at
-    snapshot = world.snapshot(at)
-    assert (snapshot.totals.finished, snapshot.totals.retried_ok, len(snapshot.agents)) == (2, 1, 2)
-    assert {view.state.provider for view in snapshot.lanes} == {"generic"}
-    assert [window.remaining for view in snapshot.lanes for window in view.state.windows] == [0]
 
 
 def test_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,15 +60,6 @@ def test_it_is_beside_the_journal_and_nobody_elses(tmp_path: Path) -> None:
     assert stat.S_IMODE(index_path(path).stat().st_mode) == 0o600
 
 
-def test_it_reaches_to_the_end_of_the_journal(tmp_path: Path) -> None:
-    """In blocks that follow each other, worlds in most of them."""
-    path = indexed(journal(tmp_path, some(), 2))
-    found = blocks(path)
-    sizes = [path.stat().st_size, part_path(tmp_path, NAME, 2).stat().st_size]
-    assert [sum(each.block.bytes for each in found if each.block.place.part == part) for part in (0, 1)] == sizes
-    assert sum(bool(each.length) for each in found) > len(some()) // 150 // 2
-
-
 def edit(path: Path) -> None:
     """In its midst, and no longer or shorter than before."""
     at = path.stat()
@@ -103,6 +94,7 @@ def write_on_elsewhere(path: Path) -> None:
         pytest.param(write_on_elsewhere, marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.slow
 def test_one_that_does_not_fit_is_not_believed(tmp_path: Path, change: Callable[[Path], None]) -> None:
     """And made anew as soon as somebody may."""
     path = indexed(journal(tmp_path, some()))
@@ -187,14 +179,6 @@ def test_only_one_makes_it_at_a_time(tmp_path: Path) -> None:
 def _by_a_process(path: Path) -> int:
     command = [sys.executable, "-P", "-m", "hivemind.journal.index.builder", str(path), str(index_path(path)), "plain"]
     return subprocess.run(command, timeout=60, check=False).returncode
-
-
-def test_a_process_makes_it(tmp_path: Path) -> None:
-    """The same, and says by its exit code where it can't."""
-    path = journal(tmp_path, some(count=300))
-    assert _by_a_process(path) == 0
-    assert knows(path) == 1
-    assert _by_a_process(tmp_path / "none.jsonl") == 1
 
 
 def wait_for_the_index(player: Player) -> None:

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import redis_server
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lab.kit import FREE, LANE, began, request, served
 from lab.random_events import soup
 from msgspec import structs
-from proxy.kit import client, playing, proxying
-from proxy.wire import ANSWER, PLAIN_BODY
-from upstream.scripted import serving
 
-from hivemind.errors import UsageError
 from hivemind.journal.codec import line_of
 from hivemind.journal.figures import Figures, FiguresFold
 from hivemind.journal.read.merge import Merge, strictest
-from hivemind.journal.read.several import Journals, open_journals
+from hivemind.journal.read.several import open_journals
 from hivemind.journal.records import Gap, JournalBegan, JournalEnded
-from hivemind.lab.report.run import read as read_report
 from hivemind.lab.simulate.recording import load
 from hivemind.lab.simulate.simulation import simulate
 from hivemind.lab.trace.steps import RequestStep
@@ -362,27 +355,6 @@ def test_one_proxy_that_drains_stops_no_other(tmp_path: Path) -> None:
 # --- What is told -----------------------------------------------------------------------------------------------------
 
 
-def test_the_same_journal_twice(tmp_path: Path) -> None:
-    """It is told in one line, whether as a file, as a copy, or as a part of it."""
-    start = first("run")
-    path = written(tmp_path, start, [*served(0.0, 1, "x")])
-    part = written(tmp_path, structs.replace(start, part=2, at=50.0, wall=1050.0), [*served(51.0, 2, "x")], "run.2")
-    copy = written(tmp_path / "copies", start, [*served(0.0, 1, "x")], "copy")
-    rest = written(tmp_path / "copies", structs.replace(start, part=2, at=50.0, wall=1050.0), [], "run.2")
-    for paths, told in (
-        ((path, path), "run.jsonl: is named twice"),
-        ((path, copy), "run.jsonl, copy.jsonl: are the same journal; name it once"),
-        ((path, part), "run.jsonl, run.2.jsonl: are parts of one journal; name the first, which is read with the rest"),
-        (
-            (copy, rest),
-            "copy.jsonl, run.2.jsonl: are parts of one journal; put them into one folder, and name the first",
-        ),
-    ):
-        with pytest.raises(UsageError) as raised:
-            open_journals(paths)
-        assert str(raised.value).endswith(told)
-
-
 def test_journals_of_one_name_from_two_machines(tmp_path: Path) -> None:
     """Two machines may begin a journal in the same second; their files are told apart by their folders."""
     events = [*served(0.0, 1, "x"), JournalEnded(2.0)]
@@ -440,43 +412,3 @@ def test_a_member_of_a_fleet_alone(tmp_path: Path) -> None:
     )
     other = written(tmp_path, first("b", fleet=True), [*served(0.0, 1, "y")])
     assert notes(path, other) == []
-
-
-def test_one_journal_is_read_as_it_is(tmp_path: Path) -> None:
-    """Nothing is renumbered or renamed."""
-    path = written(tmp_path, first("a"), [*served(3.0, 5, "x"), JournalEnded(9.0)])
-    journals: Journals = open_journals(path)
-    assert [event for _, event in journals.events()] == [journals.began, *served(3.0, 5, "x"), JournalEnded(9.0)]
-    assert (journals.apart, journals.notes()) == (False, [])
-
-
-def test_report(tmp_path: Path) -> None:
-    """A report of several counts what all of them did."""
-    one = written(tmp_path, first("a"), [*served(0.0, 1, "x"), JournalEnded(2.0)])
-    other = written(tmp_path, first("b", at=50.0), moved([*served(0.5, 1, "y"), JournalEnded(2.0)], 50.0))
-    run = read_report([one, other])
-    assert (run.figures.requests, run.figures.agents, list(run.fold.lanes)) == (2, 2, [LANE])
-    told = "The journals of 2 proxies are read as one run (a.jsonl, b.jsonl); levels and windows are sums."
-    assert run.notes == [told]
-    assert run.fold.lanes[LANE].max_in_flight == 2
-
-
-async def test_two_members_of_a_fleet(tmp_path: Path) -> None:
-    """Of real proxies that share a key through a store: their journals say so, and are one run with one lane."""
-    with redis_server.running(unix=True) as store:
-        play = [[ANSWER] for _ in range(2)]
-        async with serving(playing(*play)) as upstream, AsyncExitStack() as stack, client() as web:
-            for agent in ("alice", "bob"):
-                made = proxying(f"lab={upstream.url}", record_in=tmp_path, fleet=store.url)
-                proxy = await stack.enter_async_context(made)
-                answer = await web.post(
-                    f"{proxy.url}/agent/{agent}/v1/messages", content=PLAIN_BODY, headers={"x-api-key": "sk-1"}
-                )
-                assert answer.status_code == 200
-    one, other = sorted(tmp_path.iterdir())  # noqa: ASYNC240  # nothing else is going on
-    journals = open_journals([one, other])
-    found = figures([event for _, event in journals.events()])
-    assert (found.requests, found.answered, found.agents) == (2, 2, 2)
-    assert (journals.apart, journals.began.fleet, journals.notes()) == (False, True, [])
-    (line,) = notes(one)
-    assert line.startswith("it was recorded in a fleet")

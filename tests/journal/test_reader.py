@@ -230,12 +230,6 @@ def test_two_in_one_file(tmp_path: Path) -> None:
     assert told == [f"at line 14 of {NAME}.jsonl another journal begins, other; it is read as if it went on here"]
 
 
-def test_two_in_the_wrong_order(tmp_path: Path) -> None:
-    """A second journal that is older than the first goes on right after it."""
-    path = written(at(tmp_path), [*run(), began(5.0, journal="other", wall=WALL - 3600.0), *answered(6.0)])
-    assert [event.at for event in read(path)[0][len(run()) :]] == [120.0, 121.0, 121.25, 121.75, 122.0]
-
-
 def test_parts_in_one_file(tmp_path: Path) -> None:
     """Parts of one journal that somebody put together are one journal."""
     path = written(tmp_path / "all.jsonl", [*run()[:-1], began(115.0, part=2), JournalEnded(120.0)])

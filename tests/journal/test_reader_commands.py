@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -289,25 +288,6 @@ def _next_part(folder: Path, part: JournalPart) -> None:
     second.append(line_of(began(110.0, part=2)) + line_of(JournalEnded(111.0)))
     second.close()
     part.close()
-
-
-def test_follow_a_thread(folder: Path) -> None:
-    """A writer of its own pace is followed to its end, and nothing of it is lost."""
-    path = part_path(folder, NAME, 1)
-    part = JournalPart(path)
-    part.append(line_of(began()))
-    more = threading.Event()
-
-    def write() -> None:
-        more.wait(10.0)
-        for number in range(500):
-            part.append(line_of(arrived(101.0 + number, number)))
-        part.close()
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    assert sum(1 for _ in open_journal(path).follow(more.set)) == 501
-    writer.join()
 
 
 _WHOLE = b"".join(line_of(event) for event in run())

@@ -144,20 +144,6 @@ async def test_a_disk_that_is_full_for_a_while() -> None:
     assert (run.told[1].why, run.told[1].lost, run.recorder.view().lost) == ("", 0, 0)
 
 
-async def test_a_gap_ends_while_nothing_happens() -> None:
-    """Its line is there as soon as there is room, not only when something happens again."""
-    run = Run(waiting=5_000)
-    await until(lambda: run.disk.events())
-    run.disk.room = 0
-    for number in range(500):
-        run.happen(granted(number))
-        await asyncio.sleep(0)
-    await until(lambda: run.recorder.view().lost)
-    run.disk.room = None
-    await until(lambda: [event for event in run.disk.events() if isinstance(event, Gap)])
-    await run.end()
-
-
 async def test_a_new_part_by_size() -> None:
     """It begins when the one before is large enough; each can be read by itself, and gives the same world."""
     run = Run(max_bytes=20_000)
@@ -270,20 +256,6 @@ async def test_what_was_missed_is_made_good() -> None:
         read.apply(event)
     assert run.world.snapshot(99.0).totals.finished == 1
     assert replace(read.snapshot(99.0), lines=()) == replace(run.world.snapshot(99.0), lines=())
-
-
-async def test_an_end_with_a_gap() -> None:
-    """What is missing is told even if the end comes first."""
-    run = Run(waiting=2_000)
-    await until(lambda: run.disk.events())
-    run.disk.gate.clear()
-    for number in range(200):
-        run.happen(granted(number))
-        await asyncio.sleep(0)
-    assert run.recorder.view().lost
-    asyncio.get_running_loop().call_later(0.05, run.disk.gate.set)
-    events = await run.end()
-    assert [type(event).__name__ for event in events[-3:]] == ["Gap", "Carried", "JournalEnded"]
 
 
 async def test_no_more_reports_than_one_needs() -> None:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import stat
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -120,32 +119,6 @@ async def test_kill(tmp_path: Path) -> None:
     assert isinstance(events[0], JournalBegan)
     assert {event.agent for event in finished} == set(NAMES)
     assert len(journals(state)) == 2
-
-
-async def test_an_orderly_end(tmp_path: Path) -> None:
-    """Nothing is missing: whatever anybody was answered is there, and the world that it tells of is the one there
-    was."""
-    state = tmp_path / "state"
-    async with providing() as (_, upstream), program(upstream, state) as running:
-        fleet = Fleet(running.url, NAMES)
-        async with fleet.at_work():
-            await fleet.until(60)
-        totals = (await running.http.get(f"{running.url}/_stats")).json()["totals"]
-        told = await running.recording()
-        assert await running.stop() == ""
-    (path,) = journals(state)
-    journal, events = read(path)
-    assert journal.damage.messages() == []
-    assert isinstance(events[-1], JournalEnded)
-    assert told["path"] == str(path)
-    world = World(at=journal.began.at, wall=journal.began.wall, address="", upstreams=())
-    for event in events:
-        world.apply(event)
-    again = world.snapshot(events[-1].at).totals
-    assert (again.requests, again.finished) == (totals["requests"], totals["finished"])
-    assert again.finished >= 60
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
 async def test_parts(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from hivemind.journal.read.reader import open_journal
 from hivemind.journal.wait_causes import CAUSES, GATE_CAUSES, NAMES, WAITED_FOR, WaitCauses, largest_change, shares_text
 from hivemind.journal.waits import WaitsFold
 from hivemind.lab.simulate.overrides import parse_changes
-from hivemind.lab.simulate.recording import load
 from hivemind.lab.simulate.simulation import simulate
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.config import LaneConfig
@@ -304,15 +303,6 @@ def test_a_simulation_says_why_its_requests_wait(tmp_path: Path) -> None:
         assert found.causes.largest == cause
         assert found.causes.share(cause) > 0.95
         assert found.causes.total_s == pytest.approx(found.waited_s)
-
-
-def test_a_bad_day_has_waits_of_many_kinds(tmp_path: Path) -> None:
-    """Its errors open the circuit and are retried; nearly all waits have a cause."""
-    record(next(world for world in WORLDS if world.name == "bad day"), tmp_path / "run.jsonl")
-    found = load(tmp_path / "run.jsonl").figures
-    assert found.causes.total_s == pytest.approx(found.waited_s)
-    assert {"circuit", "windows", "retry"} <= found.causes.seconds.keys()
-    assert found.causes.share("other") < 0.05
 
 
 def test_causes_are_those_that_the_scheduler_names(tmp_path: Path) -> None:

@@ -104,16 +104,6 @@ def test_a_period_is_recognised_and_goes_on() -> None:
     assert "every 40 s" in next(failures.sentences())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("share", [0.02, 0.1])
-def test_independent_chance_is_not_taken_for_spells(share: float) -> None:
-    """Over 15 seeds hardly ever, and then not for long."""
-    found = [fitted(world(lambda *_: share, seed, per_s=1.0)) for seed in range(15)]
-    others = [each for each in found if each.spells is not None or each.load is not None]
-    assert len(others) <= 1
-    assert all(len(each.in_spells) <= 10 for each in others)
-
-
 def test_load_is_found() -> None:
     """The share grows with the number in flight, and so it does in a simulation."""
     failures = fitted(world(lambda _, in_flight: min(0.9, 0.002 * in_flight**2)))
@@ -196,11 +186,3 @@ def test_a_request_that_failed_ever_again_is_at_fault() -> None:
     failures = fitted(taken)
     assert [each for each in failures.requests if each.at_fault] == [poisoned]
     assert (failures.rate, failures.chance) == (0.0, [])
-
-
-def test_spells_come_at_their_rate_beyond_the_recording() -> None:
-    """Four spells of 6 s in 300 s: 8 % of a later time lies in spells, on average."""
-    failures = fitted(world(lambda at, _: 1.0 if in_spells(at) else 0.0))
-    state = FailureState(failures, random.Random(5), draws=False)
-    later = [RECORDED_S + 100.0 + second for second in range(20_000)]
-    assert sum(tried(state, later)) / len(later) == pytest.approx(0.08, abs=0.04)

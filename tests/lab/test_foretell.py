@@ -12,10 +12,7 @@ from lab.kit import recorded, served
 
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.lab import processes
-from hivemind.lab.foresight.draws import one_by_one
 from hivemind.lab.foresight.foretell import foretell
-from hivemind.lab.foresight.heldout import held_out
-from hivemind.lab.foresight.prediction import predict
 from hivemind.lab.processes import Beside, on_cores
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import Recording
@@ -33,16 +30,6 @@ def forks(monkeypatch: pytest.MonkeyPatch) -> None:
 def recording(tmp_path: Path) -> Recording:
     """A hundred requests of four agents."""
     return recorded(tmp_path, (event for n in range(100) for event in served(1.0 + n, n + 1, f"agent-{n % 4}")))
-
-
-@pytest.mark.slow
-def test_the_same_as_in_one_process(recording: Recording) -> None:
-    """With the check of the models."""
-    changes = parse_changes(["max_concurrency=1"])
-    found = foretell(recording, changes)
-    alone = predict(recording, changes, runs=one_by_one, checked=held_out(recording))
-    assert found == alone
-    assert found.held_out.parts
 
 
 def test_an_unknown_agent_is_refused(recording: Recording) -> None:

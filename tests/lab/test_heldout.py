@@ -69,12 +69,6 @@ def test_errors_beyond_luck_count() -> None:
     assert wrong.off(wall, least=500.0) is None
 
 
-def test_on_all_cores(recording: Recording) -> None:
-    """Other processes find what this one does."""
-    jobs = [Job(()), *(Job((), draw) for draw in range(4))]
-    assert on_all_cores(recording, jobs, None) == [carry_out(recording, job) for job in jobs]
-
-
 def test_parts_of_a_long_recording_are_drawn_from(recording: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts that are cut once, for all draws from them, give the same figures in every process."""
     monkeypatch.setattr(draws, "WHOLE", 60)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -306,39 +304,6 @@ async def test_what_may_cost_money_is_agreed_to_first(tmp_path: Path) -> None:
         assert proxy.snapshot().totals.requests == 0
     assert ended.code == 2
     assert f"would go to {proxy.url}, which sends them to https://api.anthropic.com; that may cost" in ended.err
-
-
-@pytest.mark.slow
-async def test_an_interrupt_ends_it_with_what_there_is(tmp_path: Path) -> None:
-    """The first one stops it, and the table has what was over by then."""
-    file = journal(tmp_path / "run.jsonl", *asked(2), arrived(3, 600.0), finished(3, 601.0))
-    listening = Listening(together=2)
-    async with asyncio.timeout(60), serving(listening) as url:
-        process = await asyncio.create_subprocess_exec(
-            Path(sys.executable).with_name("hivemind"),
-            *("replay", str(file), "--against", url, "--json"),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={"HIVEMIND_STATE_DIR": str(tmp_path / "state")},
-            cwd=tmp_path,
-        )
-        await listening.enough.wait()
-        process.send_signal(signal.SIGINT)
-        out, err = await process.communicate()
-    assert (process.returncode, err) == (130, b"")
-    facts = msgspec.json.decode(out)
-    assert (facts["interrupted"], facts["requests"], facts["over"] <= 2) == (True, 3, True)
-
-
-@pytest.mark.slow
-async def test_a_damaged_journal_is_sent_as_far_as_it_can_be_read(tmp_path: Path) -> None:
-    """What is wrong with it is told."""
-    file = journal(tmp_path / "run.jsonl", *asked())
-    file.write_bytes(file.read_bytes()[:-100])
-    async with mocked() as (url, mock):
-        ended = await started(tmp_path, "replay", str(file), "--against", url)
-        assert (ended.code, mock.stats.arrived) == (0, 4)
-    assert ended.err.startswith("hivemind: run.jsonl: ")
 
 
 @pytest.mark.parametrize(

@@ -49,15 +49,6 @@ def test_the_part_is_simulated_as_it_was(tmp_path: Path) -> None:
     assert part.trace.began.wall == 1000.0 + 91.0
 
 
-def test_levels_and_circuits_from_before_still_hold(tmp_path: Path) -> None:
-    """So waits in the part have the cause that they have in the whole."""
-    circuit = [ev.CircuitChanged(57.5, LANE, "open", "529"), ev.CircuitChanged(60.5, LANE, "closed", "forced")]
-    late = served(60.0, 99, "late", waits_s=1.0)
-    path = written(tmp_path / "night.jsonl", [*night(20), *circuit, *late])
-    assert load(path).figures.causes.seconds == load(path, most=2).figures.causes.seconds
-    assert load(path).figures.causes.seconds == {"circuit": 0.5, "other": 0.5}
-
-
 def test_commands_from_before_still_hold(tmp_path: Path) -> None:
     """The last value of a knob, and an agent's pause, hold in the part; what was taken back doesn't."""
     commands = [

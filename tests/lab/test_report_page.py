@@ -11,10 +11,10 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from lab.report_kit import EVIL, LANE, START, a_night, arrived, began, failed, finished, granted, opened, run_of
+from lab.report_kit import EVIL, START, a_night, arrived, began, failed, finished, granted, opened, run_of
 from msgspec import structs
 
-from hivemind.lab.report import page, plots
+from hivemind.lab.report import page
 from hivemind.lab.report.run import RecordedRun
 from hivemind.scheduler import events as ev
 
@@ -237,22 +237,3 @@ def test_times_that_no_calendar_has() -> None:
     found = seen(run_of(a_night(), began(wall=1e300)))
     assert "at an unknown time" in " ".join(found.texts)
     assert "Infinity" not in json.dumps(found.figures)
-
-
-@pytest.mark.slow
-def test_many_of_all() -> None:
-    """However large a run is, its page is bounded, and says what it leaves out."""
-    events: list[ev.Event] = [opened()]
-    for number in range(6000):
-        agent, at = f"agent-{number % 300}", number * 0.5
-        events += [arrived(at, number, agent), granted(at + 0.1, number, agent), failed(at + 0.2, number, agent, 0.1)]
-        events += [granted(at + 0.3, number, agent, 2), finished(at + 0.4, number, agent, 2)]
-        events += [ev.LevelChanged(START + at, LANE, 1 + number % 4, "overloaded")]
-        events += [ev.Commanded(START + at, "you", "PauseAgent", {"agent": agent, "paused": True})]
-    run = run_of(events)
-    found = seen(run)
-    text = "\n".join(found.texts)
-    assert "The 200 that used most, of 300." in text
-    assert f"Shown are the {plots.ROWS_SHOWN} of the first 120 with most failed attempts or requests." in text
-    assert re.search(r"\d,\d+ more aren't listed\.", text)
-    assert len(json.dumps(found.figures)) < 1_500_000

@@ -36,11 +36,6 @@ def power(n: int) -> float:
     return float(n**-0.43)
 
 
-def root(n: int) -> float:
-    """More than that."""
-    return float(n**-0.5)
-
-
 def knee(n: int) -> float:
     """Four at full speed."""
     return min(1.0, 4 / n)
@@ -59,7 +54,7 @@ def suddenly(at: float) -> float:
 @pytest.mark.slow
 def test_luck_alone_is_taken_for_luck(tmp_path: Path) -> None:
     """Where only the size matters, nothing else is concluded, whatever the seed."""
-    for seed in range(15):
+    for seed in range(6):
         found = service_of(recorded(tmp_path, run(sigma=0.4, seed=seed, turns=12)))
         assert found.plain, seed
         assert found.size.parts_s[2] > 0 or found.size.powers[2] > 0
@@ -84,15 +79,6 @@ def test_what_else_is_in_flight_is_found(speed: Callable[[int], float], tmp_path
     for n in (2, 5, 8):
         assert found.speed.of(n) == pytest.approx(speed(n), rel=0.08)
     assert any(" in flight everything is " in line for line in found.sentences())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("turns", [30, 40])
-def test_a_load_that_changes_only_at_the_end_is_found(turns: int, tmp_path: Path) -> None:
-    """All slots are taken until the last agents are left; that isn't taken for a faster provider, or for luck."""
-    found = service_of(recorded(tmp_path, run(speed=root, agents=5, think_s=0.05, turns=turns, sigma=0.15)))
-    assert found.drift == Drift()
-    assert found.speed.of(5) / found.speed.of(2) == pytest.approx(root(5) / root(2), rel=0.15)
 
 
 def test_places_with_a_queue_are_found(tmp_path: Path) -> None:
@@ -150,15 +136,6 @@ def test_fewer_in_flight_are_predicted(world: dict[str, object], tmp_path: Path)
     predicted = simulate(recording, parse_changes(["max_concurrency=2"]))
     assert really > 1.1 * recording.figures.wall_s
     assert predicted.wall_s == pytest.approx(really, rel=0.05)
-
-
-@pytest.mark.slow
-def test_drawn_answers_are_about_as_long(tmp_path: Path) -> None:
-    """Luck is drawn from that of answers of the same kind; the same seed draws the same."""
-    recording = recorded(tmp_path, run(speed=power, think_s=6.0))
-    drawn = [simulate(recording, faults="drawn", seed=seed).wall_s for seed in (1, 2, 3, 1)]
-    assert drawn[0] == drawn[3] != drawn[1]
-    assert sum(drawn[:3]) / 3 == pytest.approx(recording.figures.wall_s, rel=0.1)
 
 
 def test_few_answers_prove_nothing(tmp_path: Path) -> None:

@@ -46,16 +46,6 @@ def test_an_agents_priority(recording: Recording, tmp_path: Path) -> None:
     assert priorities(run, "agent-04") == {Priority.NORMAL}
 
 
-@pytest.mark.slow
-def test_what_was_decided_then(recording: Recording, tmp_path: Path) -> None:
-    """A change of the same goes before what was decided in the recording; without one that holds again."""
-    low = changed(recording, ["agent.agent-03.priority=low"], tmp_path / "low.jsonl")
-    assert priorities(changed(low, ["agent.agent-03.priority=high"], tmp_path / "high.jsonl"), "agent-03") == {
-        Priority.HIGH
-    }
-    assert priorities(changed(low, ["aimd.beta=0.6"], tmp_path / "again.jsonl"), "agent-03") == {Priority.LOW}
-
-
 def test_an_agents_budget(recording: Recording, tmp_path: Path) -> None:
     """Who has next to none is refused once it is used."""
     path = tmp_path / "poor.jsonl"

@@ -15,7 +15,7 @@ from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.simulate.simulation import simulate
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Usage
-from hivemind_mock.provider.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig
+from hivemind_mock.provider.config import LatencyConfig, LimitConfig, MockConfig
 
 _BY_NAME = {world.name: world for world in WORLDS}
 
@@ -81,12 +81,6 @@ def test_the_same_arguments_give_the_same_figures(bad_day: Recording) -> None:
     assert drawn[0] == drawn[2] != drawn[1]
 
 
-def test_drawn_faults_are_about_as_many(bad_day: Recording) -> None:
-    """Over some seeds, as often as they were recorded."""
-    retries = [simulate(bad_day, faults="drawn", seed=seed).retries for seed in range(12)]
-    assert sum(retries) / len(retries) == pytest.approx(bad_day.figures.retries, rel=0.4)
-
-
 def test_a_recording_can_go_to_another_process(bad_day: Recording) -> None:
     """As it was, with everything that refers to something else in it."""
     assert simulate(pickle.loads(pickle.dumps(bad_day))) == simulate(bad_day)
@@ -125,22 +119,6 @@ def test_a_client_that_left_leaves_again(tmp_path: Path) -> None:
     figures = simulate(recording, on_event=told.append)
     assert [(each.at, each.agent) for each in told if isinstance(each, ev.Abandoned)] == [(4.0, "b"), (13.0, "c")]
     assert (figures.left, figures.answered) == (2, 1)
-
-
-@pytest.mark.slow
-def test_an_agent_that_never_saw_an_error_dies_of_its_first(tmp_path: Path) -> None:
-    """What a setting no longer hides ends the agent, as errors do; nobody knows what it would have asked then."""
-    world = World(
-        "faults",
-        _BY_NAME["replay-11"].agents,
-        MockConfig(latency=LatencyConfig(0.5, 0.1), faults=FaultConfig(bad_gateway=0.15)),
-    )
-    record(world, tmp_path / "run.jsonl")
-    recording = load(tmp_path / "run.jsonl")
-    figures = simulate(recording, parse_changes(["retry.max_attempts=1"]))
-    assert recording.figures.finished == figures.agents == 11
-    assert 0 < figures.failed == figures.agents - figures.finished
-    assert figures.requests < recording.figures.requests
 
 
 def test_an_operator_s_orders_are_given_again(tmp_path: Path) -> None:

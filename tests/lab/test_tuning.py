@@ -309,17 +309,6 @@ def test_changes_that_stand_in_for_each_other(recording: Recording) -> None:
     assert len(tuned(World(recording, model)).kept) == 1
 
 
-def test_changes_that_add_up(recording: Recording) -> None:
-    """Two changes that each add to the gain are both kept, with what each is worth."""
-
-    def model(values: dict[str, float], _: random.Random) -> Figures:
-        return replace(RUN, wall_s=100 - 30 * (values["max_concurrency"] < 16) - 30 * (values["aimd.beta"] > 0.6))
-
-    found = tuned(World(recording, model))
-    assert sorted(each.change.name for each in found.kept) == ["aimd.beta", "max_concurrency"]
-    assert [each.worth for each in found.kept] == pytest.approx([0.5, 0.5])
-
-
 def test_progress(recording: Recording) -> None:
     """Every stage is told."""
     told: list[TuningProgress] = []

@@ -8,10 +8,8 @@ import msgspec
 import pytest
 
 from hivemind.cli import main as cli
-from hivemind.journal.figures import Figures, FiguresFold
-from hivemind.journal.read.reader import open_journal
 from hivemind_mock.bench.main import tables
-from hivemind_mock.bench.runs import ABLATIONS, BenchRun, RunResult, execute_run
+from hivemind_mock.bench.runs import BenchRun, RunResult, execute_run
 from hivemind_mock.provider.config import SCENARIOS
 
 
@@ -33,16 +31,6 @@ def test_the_scenarios_are_the_papers() -> None:
     ]
 
 
-@pytest.mark.slow
-def test_direct_agents_die_as_in_the_paper() -> None:
-    """Without a scheduler, agents die beyond five at a time, and their tokens are wasted."""
-    assert execute_run(BenchRun(SCENARIOS["micro-5"], "direct", 1)).dead == 0
-    crowd = execute_run(BenchRun(SCENARIOS["micro-10"], "direct", 1))
-    assert (crowd.dead, crowd.failure_rate, set(crowd.errors)) == (10, 1.0, {"status 429"})
-    assert crowd.wasted_tokens > 5_000
-    assert execute_run(BenchRun(SCENARIOS["replay-11"], "direct", 1)).dead >= 7
-
-
 @pytest.mark.parametrize("name", ["micro-5", "replay-11"])
 def test_a_run_repeats_exactly(name: str) -> None:
     """The same seed gives the same outcome to the last token and microsecond."""
@@ -55,13 +43,6 @@ def test_nobody_dies_through_hivemind() -> None:
     result = execute_run(BenchRun(SCENARIOS["replay-11"], "hivemind", 1))
     assert (result.alive, result.dead, result.wasted_tokens) == (11, 0, 0)
     assert result.charged > SCENARIOS["replay-11"].agents * SCENARIOS["replay-11"].turns
-
-
-@pytest.mark.slow
-def test_without_retry_agents_die() -> None:
-    """The ablation turns off what it says."""
-    assert execute_run(BenchRun(SCENARIOS["replay-11"], "hivemind", 1, "No retry")).dead > 3
-    assert list(ABLATIONS) == ["Full", "No admission", "No rate limit", "No backpressure", "No retry", "Adm. only"]
 
 
 @pytest.mark.parametrize(("charged", "bound"), [(0, 0), (60, 0), (61, 60), (120, 60), (121, 120)])
@@ -105,33 +86,3 @@ def test_bad_input_is_one_line(arguments: list[str], line: str, capsys: pytest.C
     shown = capsys.readouterr().err
     assert line in shown
     assert shown.count("\n") == 1
-
-
-def recorded(path: Path) -> Figures:
-    """What a journal that ended in good order tells of its run."""
-    journal, tally = open_journal(path), FiguresFold()
-    for event in journal.events():
-        tally.apply(event)
-    assert journal.damage.messages() == []
-    assert journal.damage.ended
-    return tally.figures()
-
-
-@pytest.mark.slow
-def test_the_command_leaves_journals(tmp_path: Path) -> None:
-    """One of every run through HiveMind, named by what it was; its figures are the run's."""
-    assert cli.main(["bench", "replay-11", "--seeds", "1", "--ablation", "--journal", str(tmp_path / "kept")]) == 0
-    assert sorted(each.name for each in (tmp_path / "kept").iterdir()) == [
-        "replay-11-1.jsonl",
-        "replay-11-adm-only-1.jsonl",
-        "replay-11-full-1.jsonl",
-        "replay-11-no-admission-1.jsonl",
-        "replay-11-no-backpressure-1.jsonl",
-        "replay-11-no-rate-limit-1.jsonl",
-        "replay-11-no-retry-1.jsonl",
-    ]
-    plain = execute_run(BenchRun(SCENARIOS["replay-11"], "hivemind", 1))
-    figures = recorded(tmp_path / "kept" / "replay-11-1.jsonl")
-    assert (figures.agents, figures.finished, figures.answered, figures.attempts) == (11, 11, 88, plain.attempts)
-    assert figures.wall_s == pytest.approx(plain.wall_s)
-    assert recorded(tmp_path / "kept" / "replay-11-no-retry-1.jsonl").finished < 11

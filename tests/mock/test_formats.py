@@ -144,38 +144,6 @@ def test_chat_streams_tell_usage_only_when_asked(play: Any) -> None:
     assert body.endswith(b"data: [DONE]\n\n")
 
 
-def test_google_streams_a_json_array_without_alt_sse(play: Any) -> None:
-    """The whole body is one JSON array, also when an error event ends it."""
-
-    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> bytes:
-        return (await client.post("/v1/models/g:streamGenerateContent", json={"contents": []})).content
-
-    whole = msgspec.json.decode(play(QUIET, scene))
-    assert whole[-1]["candidates"][0]["finishReason"] == "STOP"
-    for fault in ("error_early", "error_mid"):
-        broken = msgspec.json.decode(play(MockConfig(faults=FaultConfig(**{fault: 1.0})), scene))
-        assert broken[-1]["error"]["status"] == "UNAVAILABLE"
-
-
-def test_side_operations_are_answered(play: Any) -> None:
-    """Token counts, embeddings, model lists and probes have answers of their own."""
-
-    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> None:
-        count = await client.post("/v1/messages/count_tokens", json={"messages": [{"content": "x" * 40}]})
-        assert count.json() == {"input_tokens": 10}
-        google = await client.post("/v1beta/models/g:countTokens", json={"contents": [{"parts": [{"text": "x" * 40}]}]})
-        assert google.json() == {"totalTokens": 10}
-        vectors = await client.post("/v1/embeddings", json={"model": "e", "input": "x" * 40})
-        assert len(vectors.json()["data"][0]["embedding"]) == 16
-        generated = await client.post("/api/generate", json={"model": "l", "prompt": "hi", "stream": False})
-        assert generated.json()["response"]
-        for path in ("/v1/models", "/v1beta/models", "/api/tags", "/api/version", "/"):
-            assert (await client.get(path)).status_code == 200
-        assert (await client.head("/api/hello")).status_code == 200
-
-    play(MockConfig(), scene)
-
-
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(0, "0s"), (0.012, "12ms"), (1, "1s"), (59.5, "59.5s"), (360, "6m0s"), (3_723, "1h2m3s"), (0.0001, "1ms")],

@@ -29,24 +29,6 @@ async def read_into(got: list[bytes], app: Any) -> None:
         got.append(chunk)
 
 
-async def test_the_application_sees_the_request_as_a_server_would_pass_it() -> None:
-    """Method, raw path, query, headers and body arrive; status, repeated headers and body come back."""
-    seen: dict[str, Any] = {}
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        seen.update(scope)
-        seen["body"] = (await receive())["body"]
-        await send(START)
-        await send(body(b"answer", False))
-
-    response = await open_response(app)
-    assert await response.aread() == b"answer"
-    assert response.headers.get_list("x-one") == ["1", "2"]
-    assert (seen["method"], seen["path"], seen["raw_path"]) == ("POST", "/a b/c", b"/a%20b/c")
-    assert (seen["query_string"], seen["body"]) == (b"d=e&f", b"asked")
-    assert (b"host", b"app.invalid") in seen["headers"]
-
-
 async def test_the_body_streams() -> None:
     """Each piece can be read before the application has gone on to the next."""
     go_on = asyncio.Event()
@@ -104,23 +86,6 @@ async def test_a_dropped_connection_fails_where_it_was_dropped(
     await asyncio.sleep(0)
     assert got == ([b"some"] if begun else [])
     assert ended == ["http.disconnect"]
-
-
-async def test_closing_early_ends_the_application() -> None:
-    """An application isn't left running for a reader who has gone."""
-    ended = asyncio.Event()
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await send(START)
-            await asyncio.Event().wait()
-        finally:
-            ended.set()
-
-    response = await open_response(app)
-    await response.aclose()
-    async with asyncio.timeout(5):
-        await ended.wait()
 
 
 async def test_a_crash_after_the_head_closes_the_connection() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from typing import Any
 
 import httpx
@@ -148,23 +147,6 @@ def test_whole_answers_break_half_way(play: Any, fault: str, error: type[Excepti
     play(MockConfig(faults=FaultConfig(**{fault: 1.0})), scene)
 
 
-def test_a_stream_keeps_its_pace(play: Any) -> None:
-    """The head comes early, the first content after the latency, the rest token by token."""
-    latency = LatencyConfig(base_s=1.0, jitter_s=0.0, token_s=0.1)
-
-    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> list[float]:
-        times = []
-        async with client.stream("POST", "/v1/messages", json={**MESSAGES, "stream": True}) as reply:
-            times.append(asyncio.get_running_loop().time())
-            async for chunk in reply.aiter_bytes():
-                if b"content_block_delta" in chunk:
-                    times.append(asyncio.get_running_loop().time())
-        return times
-
-    times = play(MockConfig(latency=latency, reply=ReplyConfig(tokens=9, spread=0, event_tokens=3)), scene)
-    assert times == pytest.approx([0.5, 1.0, 1.3, 1.6])
-
-
 def test_a_client_that_leaves_frees_its_place(play: Any) -> None:
     """The concurrency limit counts only those who still wait."""
 
@@ -177,20 +159,6 @@ def test_a_client_that_leaves_frees_its_place(play: Any) -> None:
         assert (await ask(client)).status_code == 200
 
     play(MockConfig(limits=LimitConfig(concurrency=1)), scene)
-
-
-def test_spells_of_overload_refuse_everything(play: Any) -> None:
-    """During a spell every answer is 529, afterwards all is well."""
-
-    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> list[int]:
-        statuses = []
-        for pause in (10, 6, 0):
-            statuses.append((await ask(client)).status_code)
-            await asyncio.sleep(pause)
-        return statuses
-
-    faults = FaultConfig(spell_every_s=10.05, spell_s=5)
-    assert play(MockConfig(faults=faults, latency=QUICK), scene) == [200, 529, 200]
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "br", "zstd"])
@@ -232,39 +200,3 @@ def test_only_the_chosen_formats_are_served(play: Any) -> None:
         return [(await ask(client)).status_code, chat.status_code]
 
     assert play(MockConfig(formats=("openai_chat",)), scene) == [404, 200]
-
-
-def test_the_same_seed_and_arrivals_repeat_a_run(play: Any) -> None:
-    """Every byte of every answer is the same the second time."""
-
-    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> list[tuple[int, bytes, Any]]:
-        replies = [await ask(client, stream=number % 2 == 0) for number in range(12)]
-        return [(reply.status_code, reply.content, reply.headers) for reply in replies]
-
-    config = MockConfig(seed=9, limits=LimitConfig(rpm=8), faults=FaultConfig(bad_gateway=0.3, error_mid=0.2))
-    assert play(config, scene) == play(config, scene)
-
-
-@pytest.mark.parametrize("stream", [True, False])
-def test_echo(play: Any, stream: bool) -> None:
-    """A word that the prompt asks for stands in front of each piece, with its number; an observer is told by it."""
-
-    class Observer:
-        def __init__(self) -> None:
-            self.seen: list[str] = []
-
-        def arrived(self, echo: str) -> None:
-            self.seen.append(f"{echo} arrived")
-
-        def answered(self, echo: str) -> None:
-            self.seen.append(f"{echo} answered")
-
-    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> None:
-        observer = mock.observer = Observer()
-        prompt = [{"role": "user", "content": "[echo w-1] say something"}]
-        reply = await ask(client, messages=prompt, stream=stream, max_tokens=5)
-        assert re.findall(r"w-1\.\d (?=\w)", reply.text) == ["w-1.0 ", "w-1.1 ", "w-1.2 "]
-        assert "w-1" not in (await ask(client)).text
-        assert observer.seen == ["w-1 arrived", "w-1 answered"]
-
-    play(MockConfig(latency=QUICK, reply=ReplyConfig(event_tokens=2)), scene)

@@ -101,14 +101,3 @@ async def test_a_client_that_hangs_up_is_noticed() -> None:
         await patience.ended.wait()
         await asyncio.sleep(0)
         assert (mock.stats.active, mock.stats.left) == (0, 1)
-
-
-async def test_leaving_ends_open_requests() -> None:
-    """A server that goes away doesn't wait for answers that take long."""
-    patience = Patience()
-    mock = MockProvider(MockConfig(), sleep=patience)
-    async with asyncio.timeout(10):
-        async with serving(mock) as url:
-            writer = await ask_and_wait(url, patience)
-        assert mock.stats.active == 0
-    writer.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any
@@ -79,16 +80,19 @@ async def response_stream(proxy: Running) -> object:
 
 KINDS: list[Ask] = [messages, message_stream, chat, chat_stream, response, response_stream]
 SOME = [messages, response_stream, *(pytest.param(each, marks=pytest.mark.slow) for each in KINDS[1:-1])]
-DENIED = (anthropic.BadRequestError, openai.BadRequestError)
+
+
+def denied(text: str) -> pytest.RaisesExc[anthropic.BadRequestError | openai.BadRequestError]:
+    """Expect either SDK's error for 400."""
+    return pytest.raises((anthropic.BadRequestError, openai.BadRequestError), match=re.escape(text))
 
 
 async def asked_once(proxy: Running, upstream: Scripted, asking: Awaitable[object], text: str) -> None:
     """One error with our words in it, and no other request followed the first."""
     requests, forwarded = proxy.snapshot().totals.requests, len(upstream.requests)
-    with pytest.raises(DENIED) as denied:
+    with denied(text) as error:
         await asking
-    assert text in str(denied.value)
-    assert denied.value.status_code == 400  # type: ignore[attr-defined]
+    assert error.value.status_code == 400
     assert (proxy.snapshot().totals.requests - requests, len(upstream.requests)) == (1, forwarded)
 
 
@@ -157,7 +161,7 @@ async def test_a_name_that_cant_be_used(
     PREFIX.set(prefix)
     agents = {"require_name": True, "credentials": {"bob": "bobs-own-token"}}
     async with between([ANSWER], agents=agents) as (proxy, upstream):
-        with pytest.raises(DENIED, match=text):
+        with denied(text):
             await ask(proxy)
         assert [answer.headers["x-hivemind-refusal"] for answer in sent] == [reason]
         assert not upstream.requests
@@ -167,5 +171,5 @@ async def _stop_in_flight(proxy: Running, upstream: Scripted, ask: Ask) -> None:
     asking = asyncio.ensure_future(ask(proxy))
     await upstream.until(lambda: len(upstream.requests) == 1)
     proxy.proxy.apply(StopAgent("alice", True))
-    with pytest.raises(DENIED, match=STOPPED):
+    with denied(STOPPED):
         await asking

@@ -134,8 +134,7 @@ async def drive(sdk: Any) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("order", [NAMES, NAMES[::-1]], ids="-".join)
-@pytest.mark.parametrize("form", [0, 1], ids=["known", "opaque"])
+@pytest.mark.parametrize(("order", "form"), [(NAMES, 0), (NAMES[::-1], 1)], ids=["known", "opaque"])
 async def test_every_call_of_the_sdks(order: tuple[str, ...], form: int) -> None:
     """Of some 770 calls of the Anthropic and OpenAI SDKs, each with its body reaches its own provider."""
     warnings.simplefilter("ignore", DeprecationWarning)

@@ -234,7 +234,7 @@ async def test_a_client_that_leaves_in_the_same_moment(first: str) -> None:
             stop(proxy)
         await proxy.until(lambda world: not world.slots)
         await upstream.until(lambda: not upstream.open)
-        await asyncio.wait_for(proxy.proxy.drain(5), 5)
+        await asyncio.wait_for(proxy.proxy.drain(600), 60)
 
 
 async def test_a_client_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,6 +93,7 @@ MAY = (
 )
 
 
+@pytest.mark.slow
 async def test_what_it_may(tmp_path: Path) -> None:
     """Look, limit itself and what it starts, which counts as started by it whatever it says, and submit tasks."""
     async with before(tmp_path) as (running, place):

@@ -200,15 +200,6 @@ def test_what_was_kept_from_agents_always_stays(width: int, page: str) -> None:
     assert "12k failed · 46k retried OK · 1.2k agents recovered" in rows
 
 
-def test_nothing_avoided_takes_no_place_from_the_pages_names() -> None:
-    """Totals of 0 retried OK, recovered and saved aren't shown; failures are."""
-    totals = replace(world().totals, retried_ok=0, agents_recovered=0, tokens_saved=0, failed=0)
-    shown = head(View(replace(world(), totals=totals)), 160).splitlines()[1]
-    assert "0 failed" in shown
-    assert not any(words in shown for words in ("retried OK", "recovered", "saved"))
-    assert "6 Tasks" in shown
-
-
 def test_a_lost_connection_takes_the_first_row() -> None:
     """For how long, to where and why; nothing old stands beside it."""
     link = Link("attached", "http://10.0.0.5:8765", 12.0, "connection refused; is the proxy running?")
@@ -259,12 +250,3 @@ def test_the_cost_by_model(height: int, golden: Callable[[str, str], None]) -> N
     rows = models.render(View(world()), 50, height, PLAIN)
     assert [row.cell_length for row in rows] == [50] * height
     golden(f"models_{height}", text(rows))
-
-
-def test_a_wide_panel_has_a_row_a_model() -> None:
-    """With the same figures: what went in and out, the share and the cost."""
-    shown = world().models
-    rows = text(models.render(View(world()), 100, len(shown) + 1, Pen(boxed=False))).splitlines()[1:]
-    assert len(rows) == len(shown)
-    assert all("in " in row and "out " in row for row in rows)
-    assert all("$" in row or "no price" in row for row in rows)

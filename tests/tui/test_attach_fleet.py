@@ -110,7 +110,7 @@ async def test_a_store_that_goes_away_is_told() -> None:
 
 async def test_an_empty_store_shows_an_empty_room() -> None:
     """At once."""
-    async with asyncio.timeout(5), attached() as (source, _):
+    async with asyncio.timeout(60), attached() as (source, _):
         assert source.snapshot().agents == ()
         assert source.requests() == ()
         assert source.fleet().members == ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,7 @@ from control.processes import program, state_of
 from hivemind.scheduler import commands as cmd
 from hivemind.store.token_file import note_path, read_note
 from hivemind.world.snapshot import Snapshot
-from hivemind_tui.sources.remote import AttachedSource, PollPace, attached
+from hivemind_tui.sources.remote import PollPace, attached
 
 pytestmark = pytest.mark.e2e
 
@@ -57,45 +56,6 @@ async def test_watch_and_steer(tmp_path: Path) -> None:
         code, said = await running.ends()
         written = [line for line in said.splitlines() if "hivemind.toml" in line]
         assert (code, len(written), note.exists()) == (0, 1, False)
-
-
-async def lost(source: AttachedSource) -> None:
-    await until(lambda: source.link.lost_for_s is not None)
-
-
-async def test_killed_and_started_again(tmp_path: Path) -> None:
-    """Killed, it is shown as lost; started again on its port, with another token, it is back without a hand's turn."""
-    async with program(tmp_path) as first:
-        note = note_path(tmp_path / "state", first.port)
-        left = read_note(note)
-        async with attached(first.url, state_of(tmp_path), pace=QUICK) as source:
-            await source.apply(cmd.PauseAdmissions(True))
-            await until(lambda: source.snapshot().mode == "paused")
-            assert (await first.ends(signal.SIGKILL))[0] == -signal.SIGKILL
-            await lost(source)
-            await until(lambda: source.link.why == "nothing listens there; start the proxy")
-            assert source.snapshot().mode == "paused"
-            assert read_note(note) == left
-            async with program(tmp_path, port=first.port) as second:
-                await until(lambda: source.link.lost_for_s is None)
-                now = read_note(note)
-                assert (now.pid, now.token == left.token, now.run == left.run) == (second.process.pid, False, False)
-                await until(lambda: source.snapshot().mode == "serving")
-                await source.apply(cmd.PauseAdmissions(True))
-                assert (await second.ends())[0] == 0
-
-
-async def test_chosen_token(tmp_path: Path) -> None:
-    """With a token of one's own it is steered from anywhere; a wrong one is told, and nothing comes of it."""
-    async with program(tmp_path, HIVEMIND_CONTROL_TOKEN="of-my-own") as running:
-        async with attached(running.url, {"HIVEMIND_CONTROL_TOKEN": "of-my-own"}) as source:
-            await source.apply(cmd.PauseAdmissions(True))
-        async with attached(running.url, {"HIVEMIND_CONTROL_TOKEN": "wrong"}) as source:
-            assert "doesn't know the token from HIVEMIND_CONTROL_TOKEN" in source.link.why
-            with pytest.raises(cmd.Rejected, match="nothing was changed"):
-                await source.apply(cmd.PauseAdmissions(False))
-        code, said = await running.ends()
-        assert (code, "of-my-own" in said) == (0, False)
 
 
 async def test_a_control_room_s_own_proxy(tmp_path: Path) -> None:

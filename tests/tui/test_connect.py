@@ -8,11 +8,9 @@ import pytest
 from tui.kit import text
 from tui.worlds import empty_world, world
 
-from hivemind.setup.clients import CLIENTS
 from hivemind.world.lines import SETTINGS
 from hivemind.world.snapshot import Line
 from hivemind_tui.panels import connect
-from hivemind_tui.render.glyphs import GATE_SIGNS, TASK_SIGNS
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
 
@@ -27,16 +25,6 @@ def test_a_long_upstreams_name_does_not_touch_its_address(width: int) -> None:
     assert len(found) == 2
     assert all(row.split(url)[0][-1] == " " for row in found)
     assert len({row.index(url) for row in found}) == 1
-
-
-def test_a_large_screen_tells_what_is_set_and_what_signs_mean() -> None:
-    """Every client, this proxy, the reasons to wait, tasks and keys."""
-    rows = text(connect.render(View(world()), 250, 68, Pen()))
-    assert all(client.title in rows for client in CLIENTS.values())
-    assert all(sign.meaning in rows for sign in (*GATE_SIGNS.values(), *TASK_SIGNS.values()))
-    assert "a circuit open for 30s" in rows
-    assert "requests in flight have 30s to finish" in rows
-    assert "lower max concurrency" in rows
 
 
 @pytest.mark.parametrize("height", [20, 41, 50, 68])

@@ -17,7 +17,6 @@ from hivemind.world.snapshot import Snapshot
 from hivemind_tui.commands import navigation
 from hivemind_tui.commands.actions import text_to_copy
 from hivemind_tui.panels import agent_page, agent_table, connect, fleet_page, header, log
-from hivemind_tui.render.glyphs import ASCII
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View, ViewBuilder
 from hivemind_tui.widgets.line_table import Render
@@ -48,13 +47,6 @@ def test_the_page_looks_as_agreed(size: str, count: int, golden: Callable[[str, 
     width, height = SIZES[size]
     view = looked(fleet(count, keys=2))
     golden(f"fleet_{count}_{size}", text(fleet_page.render(view, width, height, Pen(boxed=width > 100))))
-
-
-def test_in_ascii(golden: Callable[[str, str], None]) -> None:
-    """For the Linux console."""
-    rows = text(fleet_page.render(looked(fleet()), 140, 36, Pen(glyphs=ASCII)))
-    assert rows.isascii()
-    golden("fleet_ascii", rows)
 
 
 def test_a_store_that_is_away(golden: Callable[[str, str], None]) -> None:

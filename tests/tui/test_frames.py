@@ -6,9 +6,9 @@ import itertools
 import re
 from dataclasses import replace
 
-from tui.kit import frame, press, room, screen, seen, settle
+from tui.kit import frame, room, screen, seen, settle
 from tui.trouble import with_lane
-from tui.worlds import FakeSource, busy_source, world
+from tui.worlds import FakeSource, world
 
 from hivemind.world.snapshot import Snapshot
 from hivemind_tui.board import _TURNS
@@ -67,16 +67,3 @@ async def test_a_frame_is_shown_at_once() -> None:
             app._board.draw_turn(app.view)
             await settle(pilot)
         assert seen(pilot, "header") != "\n".join(row.text for row in before[0])
-
-
-async def test_a_key_draws_a_whole_frame_though_another_has_begun() -> None:
-    """The list and the card of the selected row change together."""
-    async with screen(busy_source(), size=(160, 45)) as pilot:
-        await press(pilot, "2")
-        app = room(pilot)
-        app._board.draw_turn(app.view)
-        await press(pilot, "j")
-        name = app.view.selected
-        assert name
-        assert name in seen(pilot, "agent-card").splitlines()[0]
-        assert any("▌" in row and name in row for row in seen(pilot, "agents-all").splitlines())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 from tui.kit import text
-from tui.trouble import MARKS, bad_afternoon, bent, with_lane
+from tui.trouble import MARKS, bad_afternoon, with_lane
 from tui.worlds import world
 
 from hivemind.scheduler.types import WindowKind
@@ -82,38 +81,6 @@ def test_the_queue_goes_on_where_slots_are_free() -> None:
     assert "… 9 more" in rows[-1]
 
 
-def test_a_small_panel_names_who_waits() -> None:
-    """At 80x24, where all wait: below the free slots without heads, and those that no row is left for by name."""
-    names = ["alice", "carol", "dave", "frank", "ivan", "bob", "erin", "grace", "heidi"]
-    crowd = tuple(replace(world().queue[0], ticket=n, agent=name, position=n) for n, name in enumerate(names, 1))
-    snapshot = with_lane(replace(world(), slots=(), queue=crowd), level=8.0, active=0, waiting=9, retrying=0)
-    text = slots_of(snapshot, 80, 6, boxed=False)
-    assert "… 5 more: ivan, bob, erin, grace, …" in text
-    assert "frank" in text
-    assert "HELD BY" not in text
-    more = with_lane(snapshot, waiting=12)
-    assert "… 8 more: ivan, bob, erin, grace, …" in slots_of(more, 80, 6, boxed=False)
-    two = with_lane(replace(snapshot, queue=crowd[:5]), waiting=5)
-    assert "ivan" in slots_of(two, 80, 6, boxed=False)
-
-
-def test_slots_go_on_where_nothing_is_queued() -> None:
-    """Each of them once, and those that no row is left for are counted."""
-    snapshot = with_lane(replace(world(), slots=in_flight(30), queue=()), level=64.0, ceiling=64.0, active=30)
-    rows = slots_of(snapshot, height=14).splitlines()[1:-1]
-    listed = [re.sub(" more in flight: .*", "", row) for row in rows]
-    shown = [word for row in listed for word in row.split() if word.startswith("agent-")]
-    assert sorted(shown) == sorted({*shown})
-    assert f"… {30 - len(shown)} more in flight" in "\n".join(rows)
-
-
-def test_no_limit_at_all() -> None:
-    """A lane without any limit is drawn as such, not as a number."""
-    snapshot = with_lane(world(), level=math.inf, ceiling=math.inf)
-    assert "no limit" in slots_of(snapshot)
-    assert "∞" in curve_of(snapshot)
-
-
 # --- Rate windows ------------------------------------------------------------------------------------------------
 
 
@@ -157,26 +124,6 @@ def test_the_tightest_family_is_never_the_one_left_out() -> None:
     rows = windows_of(with_lane(world(), windows=many, plan=()), height=7)
     assert "model-8" in rows
     assert "4 OF 9 MODELS" in rows
-
-
-def test_tiles_with_room_have_whole_names() -> None:
-    """Of the model, and of what is limited; the head says of what so many are shown."""
-    lane = world().lanes[0]
-    many = tuple(replace(w, family=f"claude-sonnet-{n}") for n in range(3) for w in lane.state.windows)
-    view = View(with_lane(world(), windows=many, plan=()))
-    wide = text(limits.render_windows(view, 73, 7, PLAIN))
-    assert re.search(r"claude-sonnet-\d +(requests|input|output) ", wide)
-    assert "OF 9 WINDOWS" in wide
-    narrow = text(limits.render_windows(view, 60, 7, PLAIN))
-    assert "claude-sonn… req" in narrow
-
-
-def test_a_window_that_only_one_family_has_leaves_a_gap() -> None:
-    """Columns stand for kinds, whichever family has them."""
-    first, second, _ = world().lanes[0].state.windows
-    own = (replace(first, family="a"), replace(second, family="a"), replace(second, family="b"))
-    rows = windows_of(with_lane(world(), windows=own, plan=()), height=4, boxed=False).splitlines()
-    assert rows[2].index("82k/400k") == rows[3].index("82k/400k")
 
 
 def test_an_unknown_window_limit_is_no_division_by_zero() -> None:
@@ -262,14 +209,3 @@ def test_a_cut_tells_the_factor_of_its_levels_not_of_the_points() -> None:
     points = (*points, CurvePoint(5000.0, 1.1, 0, 0, None, "truncated", (1.375, 1.0)))
     lane = replace(world().lanes[0], curve=points)
     assert "◁ ×0.73 at 22:13:20: truncated" in curve_of(replace(world(), lanes=(lane,)))
-
-
-def test_the_trend_bears_the_signs_too() -> None:
-    """On a small terminal the one row of the level's course has the cuts in their places."""
-    lane = world().lanes[0]
-    lane = replace(lane, curve=bent(lane.curve))
-    bars, signs = curve.trend(View(replace(world(), lanes=(lane,))), lane, 120, 2, PLAIN)
-    assert all(mark(cause).glyph in signs.text for cause in MARKS.values())
-    assert not any(mark(cause).glyph in bars.text.partition("  ")[0] for cause in MARKS.values())
-    assert "×0.5 at 22:12:20: truncated" in bars.text
-    assert signs.text.startswith("last 10m00s")

@@ -66,17 +66,6 @@ def test_a_long_name_keeps_the_tail_of_its_key() -> None:
     assert len(short_name("without-any-key-at-all", 18)) == 18
 
 
-@pytest.mark.parametrize("width", [20, 43, 61, 119])
-def test_titles_end_with_their_corner(width: int) -> None:
-    """However long the names of lanes are, whatever fits of a title and its note stands between the corners."""
-    view = View(several(2))
-    for render in (slots.render, lanes.render):
-        for boxed in (True, False):
-            top = render(view, width, 9, Pen(boxed=boxed))[0].text
-            assert len(top) == width
-            assert top.endswith("─╮" if boxed else "──")
-
-
 def test_on_a_large_screen_a_lane_has_its_curve_and_its_windows() -> None:
     """In the rows below its first one: when each window runs out and when it resets."""
     rows = rows_of(2, height=13)

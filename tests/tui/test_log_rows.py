@@ -147,19 +147,3 @@ async def test_a_search_goes_on_in_the_journal(monkeypatch: pytest.MonkeyPatch) 
         await press(pilot, "n")
         await frame(pilot)
         assert len(room(pilot).view.log_older) > before
-
-
-async def test_scrolling_back_goes_on_in_the_journal() -> None:
-    """Up to its first line, and what is shown stays where it is when new lines come."""
-    source = FakeSource(logged(*(line(1000.0 + 20.0 * n, f"now {n}") for n in range(30))))
-    source.older = tuple(line(20.0 * n, f"then {n}") for n in range(35))
-    async with screen(source, size=(120, 20)) as pilot:
-        await press(pilot, "5")
-        assert "then" not in seen(pilot, "log")
-        for _ in range(8):  # ten lines are read at once
-            await press(pilot, "g")
-            await frame(pilot)
-        assert "then 0" in seen(pilot, "log")
-        await press(pilot, "G")
-        await frame(pilot)
-        assert "now 29" in seen(pilot, "log")

@@ -89,20 +89,6 @@ async def test_a_machine_that_is_busy_elsewhere_is_told_apart(clock: Clock, moni
     assert report.worst_cpu.name == "slow"
 
 
-async def test_a_timed_coroutine_in_another_counts_once(clock: Clock, monitor: Monitor) -> None:
-    """Both run in the same step of the same task, and the outer one gives it its name."""
-
-    async def outer() -> str:
-        clock.spend(0.002)
-        return await monitor.timed(working(clock, 0.003, 0.001), "inner")
-
-    assert await monitor.timed(outer(), "outer") == "done"
-    report = monitor.report()
-    assert report.steps == 2
-    assert [step.name for step in report.worst] == ["outer"]
-    assert report.worst[0].wall_s == pytest.approx(0.005)
-
-
 async def test_errors_and_cancellation_come_through(clock: Clock, monitor: Monitor) -> None:
     """A coroutine that fails or is cancelled does so as it would without a monitor, and its last step counts."""
 
@@ -139,37 +125,6 @@ async def test_memory_is_bounded_and_the_worst_stays(clock: Clock, monitor: Moni
     assert len(worst) == 5
     assert [step.wall_s for step in worst] == pytest.approx([0.002 + step * 1e-5 for step in (999, 998, 997, 996, 995)])
     assert len(monitor._named) < 50
-
-
-async def test_shares_are_at_most_a_quarter_too_high(clock: Clock, monitor: Monitor) -> None:
-    """The report rounds up to the next bound, never down."""
-    assert monitor.report().p99_s == 0.0
-    for _ in range(98):
-        await monitor.timed(working(clock, 0.0001), "short")
-    for _ in range(2):
-        await monitor.timed(working(clock, 0.008), "long")
-    report = monitor.report()
-    assert 0.0001 <= report.p50_s <= 0.000125
-    assert 0.008 <= report.p99_s <= 0.010
-
-
-async def test_the_start_is_told_apart(clock: Clock, monitor: Monitor) -> None:
-    """With the first frame counting begins anew; how long everything took up to there stays."""
-    clock.spend(0.3)
-    monitor.begun()
-    await monitor.timed(working(clock, 0.060), "layout")
-    monitor.first_frame()
-    await monitor.timed(working(clock, 0.002), "tick")
-    clock.spend(10.0)
-    monitor.begun()
-    monitor.first_frame()
-    report = monitor.report()
-    assert report.startup_s == pytest.approx(2.3)
-    assert report.first_frame_s == pytest.approx(2.36)
-    assert report.worst_at_start is not None
-    assert report.worst_at_start.name == "layout"
-    assert [step.name for step in report.worst] == ["tick"]
-    assert report.for_s == pytest.approx(10.002)
 
 
 async def test_collections_are_counted_and_charged_to_their_step(clock: Clock, monitor: Monitor) -> None:

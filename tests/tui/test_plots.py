@@ -24,7 +24,7 @@ from hivemind_tui.plots import process as plots_process
 from hivemind_tui.plots.canvas import Canvas, columns, steps
 from hivemind_tui.plots.plotter import draw
 from hivemind_tui.plots.process import PlotProcess
-from hivemind_tui.plots.sample import ROLE_CODES, TTFT_ROWS_MOST, Job, job_for, mark, span_of, thin
+from hivemind_tui.plots.sample import ROLE_CODES, Job, job_for, mark, span_of, thin
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
 from hivemind_tui.web.server import command_of
@@ -90,12 +90,6 @@ def test_a_curve_that_began_not_long_ago_takes_more_than_half_of_the_width() -> 
     for age in range(6, 600):
         curve = [CurvePoint(float(at), 4.0, 1, 0, None, "") for at in (0, age)]
         assert age <= span_of(curve) < age / 0.54
-
-
-def test_times_to_first_token_take_no_more_rows_than_they_have_use_for() -> None:
-    """On a high screen the level has the rest."""
-    rows = ["".join(text for text, _ in runs) for runs in draw(job(height=60)).rows]
-    assert next(number for number, row in enumerate(rows) if " s┤" in row) == 60 - TTFT_ROWS_MOST
 
 
 def test_what_bent_the_curve_goes_with_the_job() -> None:

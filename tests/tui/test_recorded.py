@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -48,15 +46,6 @@ def test_nothing_to_read_is_one_line(tmp_path: Path, data: bytes, capsys: pytest
     assert out == ""
     assert len(err.splitlines()) == 1
     assert "j.jsonl" in err
-
-
-@pytest.mark.e2e
-def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
-    """`| head` ends the program without a message."""
-    program = f"{sys.executable} -c 'import sys; from hivemind_tui.program.main import main; sys.exit(main())'"
-    command = f"{program} --replay {write(tmp_path)} | head -1"
-    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], check=False, capture_output=True, timeout=60)
-    assert (done.returncode, done.stderr) == (0, b"")
 
 
 async def test_the_screen_on_a_real_journal(tmp_path: Path) -> None:

@@ -186,27 +186,6 @@ async def test_what_steers_is_out_of_use() -> None:
         assert ("play" in names, "drain" in names) == (True, False)
 
 
-async def test_what_looks_works_as_ever() -> None:
-    """Pages, a filter, sorting, looking closer and back, rows: as on a live screen, at the moment shown."""
-    async with replay() as (pilot, app):
-        await press(pilot, "g 1 m 5 s enter 3")
-        await until_at(pilot, app, 65.0)
-        assert len(app.view.listed) == 21
-        await press(pilot, "slash b o b enter")
-        assert {request.agent for request in app.view.listed} == {"bob"}
-        await press(pilot, "exclamation_mark enter")
-        await wait_until(pilot, lambda: "attempt 1 failed" in seen(pilot, "decisions"))
-        await press(pilot, "escape escape L 2 j")
-        assert app.view.selected == "bob"
-        await press(pilot, "ctrl+home")
-        assert app.view.agent is not None
-        assert app.view.agent.name == "alice"
-        await press(pilot, "G")
-        assert app.view.selected == "carol"
-        await press(pilot, "5")
-        await wait_until(pilot, lambda: "it broke" in seen(pilot, "log"))
-
-
 async def test_the_mouse_goes_about_on_the_timeline() -> None:
     """A click goes there, dragging along with the button down; without it nothing moves."""
     async with replay() as (pilot, app):

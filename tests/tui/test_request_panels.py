@@ -170,23 +170,6 @@ def test_scrolling_the_request_page_ends() -> None:
     assert "answered after" in last[-2]
 
 
-def test_requests_around_one_have_agents_names_and_fill_the_panel() -> None:
-    """Those that were open at the same time come first, then those that arrived next to it."""
-    view = of_request("answered")
-    rows = text(request_table.render_around(view, 120, 6, PLAIN)).splitlines()
-    assert "Requests around it" in rows[0]
-    assert "at the same time" in rows[0]
-    one = view.request
-    assert one is not None
-    assert any(f"#{one.ticket} " in row and one.agent[:8] in row for row in rows[2:])
-    apart = replace(one, ticket=99_999, agent="earlier", arrived_at=one.arrived_at - 60, ended_at=one.arrived_at - 50)
-    lone = replace(view, requests=(one, apart))
-    shown = text(request_table.render_around(lone, 120, 6, PLAIN))
-    assert "0 at the same time" in shown
-    assert "earlier" in shown
-    assert "earlier" not in text(request_table.render_around(lone, 120, 4, PLAIN))  # room for one
-
-
 def test_tokens_are_counted_once() -> None:
     """However an answer's output is spread over the bars, together they are what it used."""
     view = of_agent()

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
-
-import pytest
 
 FOLDER = Path(__file__).parents[2] / "screenshots"
 
@@ -29,17 +26,3 @@ def test_every_picture_is_committed_and_no_other() -> None:
     pictures = (*make.PICTURES, *make.RECORDED, *make.WHAT_IF)
     assert {path.stem for path in FOLDER.glob("*.png")} == {picture.name for picture in pictures}
     assert {path.stem for path in FOLDER.glob("*.txt")} == {picture.name for picture in pictures if picture.same}
-
-
-@pytest.mark.e2e
-def test_pictures_taken_anew_show_what_the_committed_ones_do(tmp_path: Path) -> None:
-    """The script checks each picture itself; the text of deterministic ones is what was committed."""
-    make = script()
-    done = subprocess.run([sys.executable, FOLDER / "make.py", tmp_path], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    pictures = (*make.PICTURES, *make.RECORDED, *make.WHAT_IF)
-    assert {path.stem for path in tmp_path.glob("*.svg")} == {picture.name for picture in pictures}
-    for picture in pictures:
-        if picture.same:
-            taken, committed = (folder / f"{picture.name}.txt" for folder in (tmp_path, FOLDER))
-            assert taken.read_text(encoding="utf-8") == committed.read_text(encoding="utf-8"), picture.name

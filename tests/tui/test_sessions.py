@@ -12,14 +12,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from control.kit import TOKEN, busy_proxy, controlled
 from textual.message import Message
 from tui.decks import write
 from tui.worlds import FakeSource, world
-from world.kit import commanded
 
 from hivemind.console import Console
-from hivemind.world.snapshot import Line, Snapshot
+from hivemind.world.snapshot import Snapshot
 from hivemind_tui import replay_app
 from hivemind_tui.app import ControlRoom
 from hivemind_tui.loop.gc_pacing import quiet
@@ -158,29 +156,6 @@ async def test_the_demo_can_be_started_from_the_first_screen(
     assert "hivemind-tui --replay " in out
     assert len([*(tmp_path / "demo-journals").glob("*.jsonl")]) == 1
     assert msgspec.json.decode(report.read_bytes())["steps"]
-
-
-async def test_attached_without_a_screen_there_are_lines(
-    stop: Stop, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The proxy's events, and that the connection was lost."""
-    monkeypatch.setattr(headless, "_LOOK_EVERY_S", 0.001)
-    environ = {"HIVEMIND_CONTROL_TOKEN": TOKEN, "HIVEMIND_STATE_DIR": str(tmp_path)}
-    proxy = busy_proxy()
-    proxy.happens(commanded("Drain", at=9.5, draining=True))
-    text_of = headless.text_of
-
-    def ending(line: Line) -> str:
-        stop.ask()
-        return text_of(line)
-
-    monkeypatch.setattr(headless, "text_of", ending)
-    async with controlled(proxy) as url:
-        text = await run(["--attach", url], tmp_path, environ, screen=False)
-    out = capsys.readouterr().out
-    assert out.startswith(f"hivemind-tui: attached to {url}\n")
-    assert "the proxy goes on: DRAINING" in out
-    assert "draining: refuses new requests" in text
 
 
 async def test_lines_say_when_the_connection_is_lost_and_back(stop: Stop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ async def steered(source: FakeSource, *intents: Intent | None) -> list[str]:
         else:
             steering.send(source, intent)
     running = asyncio.create_task(steering.run())
-    await asyncio.wait_for(done.wait(), 5)
+    await asyncio.wait_for(done.wait(), 60)
     running.cancel()
     with suppress(asyncio.CancelledError):
         await running
@@ -78,14 +78,14 @@ async def test_a_knob_taken_back_after_it_was_written_counts_as_turned() -> None
     steering = CommandQueue(lambda: View(source.snapshot()), lambda _: None, done.set)
     running = asyncio.create_task(steering.run())
     steering.send(source, lambda _: [Tune("aimd.beta", 0.45, upstream)])
-    await asyncio.wait_for(done.wait(), 5)
+    await asyncio.wait_for(done.wait(), 60)
     assert steering.untuned == {upstream: {"aimd.beta": 0.5}}
     source.become(turned)
     steering.untuned.pop(upstream)
     assert steering.untuned == {}
     done.clear()
     steering.undo(source)
-    await asyncio.wait_for(done.wait(), 5)
+    await asyncio.wait_for(done.wait(), 60)
     assert source.applied[-1] == Tune("aimd.beta", 0.5, upstream)
     assert steering.untuned == {upstream: {"aimd.beta": 0.45}}
     running.cancel()

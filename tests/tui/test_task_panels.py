@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tui.graph import POOL, processes
 from tui.kit import text
 from tui.worlds import world
@@ -22,7 +20,7 @@ from hivemind.world.verdict import judged
 from hivemind_tui.commands import dialogs
 from hivemind_tui.panels import gantt, header, task_page
 from hivemind_tui.render.glyphs import ASCII
-from hivemind_tui.render.pen import Pen, cells_of
+from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.lists import in_order
 from hivemind_tui.state.view import View, ViewBuilder
 from hivemind_tui.widgets.line_table import Render
@@ -102,27 +100,6 @@ def test_attempts_that_a_proxy_tells_nothing_of_are_drawn_as_one() -> None:
     assert gantt.runs_of(task) == ((25.0, 5.0),)
     assert gantt.runs_of(replace(task, state="running")) == ((20.0, 0.0),)
     assert gantt.runs_of(replace(task, ran_s=0.0)) == ()
-
-
-@given(st.lists(st.floats(0.0, 5e5), max_size=16), st.integers(20, 90))
-def test_a_bar_is_as_wide_as_its_axis(moments: list[float], width: int) -> None:
-    """However short its attempts are, and however many stand in one cell."""
-    ago = sorted(moments, reverse=True)
-    runs = tuple(zip(ago[::2], ago[1::2], strict=False))
-    task = replace(processes().tasks[0], runs=runs, ran_s=0.0)
-    axis = gantt.axis_of(max(ago, default=0.0), 1e6, width)
-    assert axis.cell(1e6) == width - 1
-    assert axis.span_s >= max(ago, default=0.0)
-    assert cells_of(gantt.bar(task, axis, 1e6, {}, Pen())) == axis.width
-
-
-def test_in_ascii(golden: Callable[[str, str], None]) -> None:
-    """For the Linux console."""
-    pen = Pen(glyphs=ASCII)
-    view = looked(processes(), "nightly.package")
-    rows = f"{text(task_page.render(view, 110, 20, pen))}\n{text(task_page.render_card(view, 50, 30, pen))}"
-    assert rows.isascii()
-    golden("tasks_ascii", rows)
 
 
 def test_the_plan_that_is_shown_as_an_example_is_one(tmp_path: Path) -> None:

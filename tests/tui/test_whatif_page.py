@@ -26,7 +26,7 @@ from tui.kit import (
     wait_until,
     whole_screen,
 )
-from tui.trials import BETA, CEILING, Made, pid_of, usual
+from tui.trials import BETA, CEILING, Made, usual
 from tui.worlds import FakeSource, world
 
 from hivemind.journal.index.player import Player
@@ -268,18 +268,3 @@ async def test_in_a_replay_it_is_told_how_to_apply(tmp_path: Path) -> None:
         assert app.clipboard == "hivemind set max_concurrency 14"
         await press(pilot, "y")
         assert app.clipboard == f"hivemind what-if {source.journal} --set max_concurrency=14"
-
-
-@pytest.mark.e2e
-async def test_what_is_being_read_is_not_read_again(tmp_path: Path) -> None:
-    """Enter while the recording is still being read waits for that, and the process is the same one."""
-    path = write(tmp_path)
-    made = SimulationProcess()
-    async with on_page(live(path), made=made) as (pilot, _):
-        await wait_until(pilot, lambda: pid_of(made) is not None)
-        child = pid_of(made)
-        await press(pilot, "right enter")
-        await wait_until(pilot, lambda: room(pilot).view.what_if.outcome is not None)
-        assert pid_of(made) == child
-        assert "this run would have" in seen(pilot, "comparison")
-    assert pid_of(made) is None

@@ -15,7 +15,6 @@ from tui.worlds import KNOBS, empty_world, world
 from hivemind.lab.simulate.overrides import Change
 from hivemind_tui.panels import comparison, knobs
 from hivemind_tui.panels.comparison import sampled
-from hivemind_tui.render.glyphs import ASCII
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
 from hivemind_tui.whatif.protocol import Progress
@@ -66,14 +65,6 @@ def test_panel_looks_as_agreed(name: str, size: str, golden: Callable[[str, str]
 def test_panel_in_every_state(name: str, state: str, golden: Callable[[str, str], None]) -> None:
     """Before, while and after."""
     golden(f"{name}_{state}", drawn(name, STATES[state], "large"))
-
-
-@pytest.mark.parametrize("name", PANELS)
-def test_panel_on_a_poor_terminal(name: str, golden: Callable[[str, str], None]) -> None:
-    """With nothing but ASCII."""
-    shown = drawn(name, STATES["answered"], "large", Pen(glyphs=ASCII))
-    assert shown.isascii()
-    golden(f"{name}_ascii", shown)
 
 
 @pytest.mark.parametrize("name", PANELS)

@@ -41,14 +41,6 @@ def test_intervals() -> None:
     assert row("retries", retries=0).difference_interval == "-28 to -26"
 
 
-@pytest.mark.parametrize("dollars", [0.0169, 18.42, 124.5, 1843.0])
-def test_intervals_of_dollars_fit_their_column(dollars: float) -> None:
-    """With a blank before them."""
-    found = row("dollars", dollars=dollars)
-    assert 0 < len(found.interval) < comparison._INTERVAL
-    assert len(found.difference_interval) < comparison._INTERVAL
-
-
 def test_little_room_keeps_what_matters() -> None:
     """In their order; agents, wall time and dollars to the last. What there is none of isn't shown."""
     found = figure_rows(answer(BETA))
@@ -56,8 +48,3 @@ def test_little_room_keeps_what_matters() -> None:
     assert comparison.fitting_rows(found, 99) == found
     assert comparison.fitting_rows(found, 0) == []
     assert "refused" not in [each.label for each in found]
-
-
-def test_shares_have_no_more_digits_than_they_deserve() -> None:
-    """One below ten percent, none above."""
-    assert [comparison.signed(share) for share in (0.008, -0.0994, 0.12, -0.0001)] == ["+0.8%", "-9.9%", "+12%", "0.0%"]

@@ -130,6 +130,7 @@ def test_an_index_of_another_version_is_made_anew(kept: Kept) -> None:
 
 
 @each_version
+@pytest.mark.slow
 def test_simulations(kept: Kept) -> None:
     """What-if takes its journals, and one that its own what-if made; so does the report."""
     for name in (kept.journals[0].name, "whatif.jsonl"):
