@@ -18,7 +18,7 @@ from hivemind.providers.encoding import decode_body, header
 from hivemind.providers.json_fields import Members, Shape
 from hivemind.providers.known import provider_of, refusal_of
 from hivemind.providers.meaning import meaning_of, plain_words
-from hivemind.providers.table import Meaning, Provider
+from hivemind.providers.table import SEARCHED, Meaning, Provider
 from hivemind.providers.times import duration_delay
 from hivemind.providers.waits import Leaf, leaves, stated_wait
 from hivemind.redaction.text import redact, shortened
@@ -82,14 +82,14 @@ def read_error(body: bytes) -> ErrorInfo:
     found = tuple(islice(leaves(document), _MOST_LEAVES))
     if document is None:
         start = body[:_LONGEST_MESSAGE].decode("utf-8", "replace").strip()
-        return info if start[:1] in ("{", "[", "<") else replace(info, text=start)
+        return info if start[:1] in ("{", "[", "<") else replace(info, text=start[: 2 * SEARCHED])
     by_name = {name.lower(): value for name, value, _ in reversed(found) if isinstance(value, str)}
     return replace(
         info,
         words=info.words or tuple(filter(_WORD.fullmatch, (by_name.get(each, "") for each in _CODES))),
         message=info.message or next(filter(None, map(by_name.get, _MESSAGES)), "")[:_LONGEST_MESSAGE],
         found=found,
-        text=" ; ".join(value for _, value, _ in found if isinstance(value, str))[: 2 * _LONGEST_MESSAGE],
+        text=" ; ".join(value for _, value, _ in found if isinstance(value, str))[: 2 * SEARCHED],
     )
 
 
