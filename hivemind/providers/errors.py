@@ -344,7 +344,9 @@ def _meaning(
         status in _REFUSED and (_QUOTA_TEXT.search(info.message) or _LONG_QUOTA.search(info.quotas))
     )
     row = refusal_of(provider, codes, info.text)
-    if sure or row is Meaning.FORBIDDEN or status == 402:
+    # 402 is money, but what is reserved for requests in flight (OpenRouter) comes back when they end.
+    waits = status == 402 and (row is Meaning.THROTTLED or 0.0 < (delay_s or 0.0) <= LONGEST_WAIT_S)
+    if sure or row is Meaning.FORBIDDEN or (status == 402 and not waits):
         return Meaning.USED_UP
     if row in (Meaning.FULL, Meaning.TOO_LARGE):
         return row
@@ -367,7 +369,7 @@ def _by_status(
         return FailureKind.OVERLOADED, False
     if meaning is Meaning.FULL:
         return FailureKind.OVERLOADED, True
-    if status == 429:
+    if status in (402, 429):
         return FailureKind.RATE_LIMITED, True
     if status == 529 or (status == 503 and (codes & _FULL_WORDS or _FULL_TEXT.search(info.message))):
         return FailureKind.OVERLOADED, True

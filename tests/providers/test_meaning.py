@@ -178,6 +178,13 @@ def test_throttles_are_waited_for(name: str) -> None:
     assert (failure.kind, failure.retryable) == (FailureKind.RATE_LIMITED, True)
 
 
+def test_payment_that_is_required_for_a_moment() -> None:
+    """A 402 with a near wait is waited for, one without any, or with a far one, is final."""
+    waits = [{"retry-after": "12"}, {}, {"retry-after": "7200"}]
+    kinds = [said(error("This would exceed your credits"), each, 402).kind for each in waits]
+    assert kinds == [FailureKind.RATE_LIMITED, FailureKind.QUOTA, FailureKind.QUOTA]
+
+
 @pytest.mark.parametrize("message", TOO_LARGE)
 def test_a_request_that_can_never_pass(message: str) -> None:
     """More than the whole limit is the request's own fault, so it says nothing of the provider's load."""

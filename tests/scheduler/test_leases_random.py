@@ -216,9 +216,10 @@ class LeasedReference(Reference):
 
     def failed(self, event: ev.AttemptFailed) -> None:
         road = self.roads[event.lane]
-        before = {None: road.paused_until, **road.pauses}
+        before: dict[str | None, float] = {None: road.paused_until, **road.pauses}  # type: ignore[dict-item]
         super().failed(event)
-        for family, until in {None: road.paused_until, **road.pauses}.items():
+        after: dict[str | None, float] = {None: road.paused_until, **road.pauses}  # type: ignore[dict-item]
+        for family, until in after.items():
             if until > before.get(family, -math.inf):
                 self.books[event.lane].own_pauses.add(family)
 

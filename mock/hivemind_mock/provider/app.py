@@ -212,10 +212,11 @@ class MockProvider:
 
     async def _refuse(self, wire: Format, request: Request, error: ApiError, connection: Connection) -> None:
         status, headers, body = wire.error(error)
+        said: object = body
         if (row := self._recorded.get(error.kind)) is not None:
-            status, body = row.status, msgspec.Raw(row.example.encode())
+            status, said = row.status, msgspec.Raw(row.example.encode())
             headers = [(name.encode(), value.encode()) for name, value in row.headers]
-        await connection.reply_json(status, body, headers + self._headers(wire, request, error.ident))
+        await connection.reply_json(status, said, headers + self._headers(wire, request, error.ident))
 
     async def _answer(self, asked: Asked, fate: Fate, connection: Connection) -> MockReply | None:
         wire, request, echo = asked.wire, asked.request, asked.echo
