@@ -9,6 +9,7 @@ an array of one), Ollama `{"error":"text"}`, OpenAI's error event `{"type":"erro
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -253,10 +254,10 @@ def prepare() -> None:
 
 
 def classify_event(data: bytes) -> Failure:
-    """Classify an error object inside a stream as if it had come with its own status."""
+    """Classify an error object inside a stream as if it had come now, with its own status."""
     info = read_error(data)
     provider = provider_of("", (), data[:_LONGEST_MESSAGE])
-    wait_s = stated_wait((), info.found, info.text, 0.0, provider)
+    wait_s = stated_wait((), info.found, info.text, time.time(), provider)
     return judge(status_of(info, provider), info, delay_s=wait_s, provider=provider)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from time import thread_time
+from time import thread_time, time
 
 import pytest
 
@@ -197,6 +197,14 @@ def test_events_mean_the_same(name: str) -> None:
     """An error inside a stream without a status is booked as the refusal that it is."""
     failure = classify_event(json.dumps(USED_UP[name]).encode())
     assert (failure.kind, failure.status, failure.retryable) == (FailureKind.QUOTA, 429, False)
+
+
+@pytest.mark.parametrize(("in_s", "kind"), [(30, FailureKind.RATE_LIMITED), (9000, FailureKind.QUOTA)])
+def test_moments_in_events_count_from_now(in_s: int, kind: FailureKind) -> None:
+    """A reset in seconds is no plan's, though an event has no date."""
+    data = error("Usage limit reached", type="rate_limit_error", resets_at=time() + in_s)
+    failure = classify_event(json.dumps(data).encode())
+    assert (failure.kind, failure.delay_s) == (kind, pytest.approx(in_s, abs=5))
 
 
 def test_a_refusal_is_quoted_without_keys() -> None:
