@@ -217,7 +217,7 @@ _STATUS_WORDS = {
 WORD_STATUS = {word: status for status, words in _STATUS_WORDS.items() for word in words}
 """The status that goes with an error code, for errors inside a stream."""
 _STATUS_TEXT = (
-    (429, re.compile(r"too many requests|(?:rate|qps|request) ?limit|throttl|频率|并发|限流", re.I)),
+    (429, re.compile(r"too many (?:request|token)|(?:rate|qps|request) ?limit|throttl|频率|并发|限流", re.I)),
     (529, re.compile(r"overload|\bbusy\b|capacity|繁忙", re.I)),
     (503, re.compile(r"unavailable|loading model", re.I)),
     (504, re.compile(r"tim(?:ed|e) ?out|deadline", re.I)),
