@@ -113,8 +113,8 @@ class LeasedReference(Reference):
             in_flight[entry.ticket.served_as] += 1
         assert report.in_flight == in_flight
         lined_up = [entry for entry in self.of("waits", lane) if not entry.ticket.agent.held]
-        shut = [entry for entry in lined_up if self.is_shut(road, entry.ticket.request.family, now)]
-        assert len(lined_up) - len(shut) <= sum(report.waiting) <= len(lined_up)
+        gate = self.lanes[lane].family_gate
+        assert sum(report.waiting) == sum(gate(entry.ticket.request.family, now) is None for entry in lined_up)
         book.resumed = False
         for key, window in report.windows.items():
             if key[1] not in KINDS.values():
