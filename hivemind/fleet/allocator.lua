@@ -51,10 +51,12 @@
 --   served_at: By class: when it was last given something, or wanted nothing.
 -- Circuit: The circuit of the lane.
 --   prober: the member that sends the probe
+--   family: the only one that it keeps
 -- State: All that is known of one lane.
 --   epoch: Milliseconds of its beginning in 13 digits, and random ones: of two states the later one is known.
 --   now: of the last sync
---   resumed_in: version in which an operator ended a pause
+--   pauses: until when, by family of models; *: of the whole lane
+--   resumed_in: version in which an operator ended the pauses
 --   level: None: at the ceiling
 --   changed_at: the level
 --   critical_at: when there last were CRITICAL requests
@@ -178,7 +180,7 @@ function begin_epoch(state, report, now, seed)
   local learn_s = (report.epoch ~= '' or state) and CREDITS_TTL_S or FRESH_S
   return {
     protocol = PROTOCOL, epoch = string.format('%013.0f', begun) .. seed, now = now, begun_at = now,
-    learn_until = now + learn_s, version = 0, pause_until = 0, resumed_in = 0, cuts = 0, changed_at = 0,
+    learn_until = now + learn_s, version = 0, pauses = {}, resumed_in = 0, cuts = 0, changed_at = 0,
     critical_at = 0, served_at = filled(CLASSES, now), owed_at = now,
     circuit = {open = false, trips = 0, open_for_s = 0}, windows = {}, members = {},
   }
@@ -423,42 +425,48 @@ end
 -- tells of it, which doesn't count.
 function take_pause(state, report, now)
   if report.resumed then
-    state.pause_until = now
+    state.pauses = {}
     state.resumed_in = state.version
-  elseif (report.paused_for_s or 0) > 0
-    and (report.epoch ~= state.epoch or report.version >= state.resumed_in) then
-    state.pause_until = max(state.pause_until, now + report.paused_for_s)
+  elseif report.epoch ~= state.epoch or report.version >= state.resumed_in then
+    for family, for_s in pairs(report.pauses or {}) do
+      state.pauses[family] = max(state.pauses[family] or 0, now + for_s)
+    end
+  end
+  for family, pause_until in pairs(state.pauses) do
+    if pause_until <= now then
+      state.pauses[family] = nil
+    end
   end
 end
 
 -- Open and close the circuit for all, and let one member send the probe.
 function take_circuit(state, report, now)
   local circuit = state.circuit
-  local idle = sum(report.waiting or {}) == 0
   local forced = report.forced
   if forced then
     circuit.forced = (forced == 'open' or forced == 'closed') and forced or nil
     circuit.open = forced == 'open' or forced == 'probe'
     circuit.reopens_at = forced == 'probe' and now or nil
-    circuit.prober = nil
+    circuit.prober, circuit.family = nil, nil
     circuit.trips = circuit.trips + 1
   elseif not circuit.forced and (report.trips or 0) == circuit.trips then
-    if not circuit.open and report.opened_for_s then
+    if report.opened_for_s and (not circuit.open or (circuit.family and not report.opened_family)) then
+      circuit.family = report.opened_family
       trip(circuit, report.opened_for_s, now)
     elseif circuit.open and circuit.prober == report.member and report.probe_ok ~= nil then
       if report.probe_ok then
-        circuit.open, circuit.reopens_at, circuit.prober = false, nil, nil
+        circuit.open, circuit.reopens_at, circuit.prober, circuit.family = false, nil, nil, nil
         circuit.trips = circuit.trips + 1
       else
         trip(circuit, report.opened_for_s or circuit.open_for_s, now)
       end
     end
   end
-  if circuit.prober == report.member and idle and sum(report.in_flight or {}) == 0 then
+  if circuit.prober == report.member and not report.can_probe then
     circuit.prober = nil
   end
   local ripe = circuit.open and circuit.reopens_at and now >= circuit.reopens_at
-  if ripe and not circuit.prober and not idle and not report.leaving then
+  if ripe and not circuit.prober and report.can_probe and not report.leaving then
     circuit.prober = report.member
   end
 end
@@ -489,7 +497,8 @@ function share_window(state, name, me, now, kick)
     needs[each] = needs_of(window_in[each], shift)
   end
   local room = room_of(state, name, limit, now)
-  local closed = now < state.pause_until or now < state.learn_until
+  local family = name:match('^(.*)|')
+  local closed = state.pauses['*'] or state.pauses[family] or now < state.learn_until
   local give, marginal, whole_until = 0, -1, SPARE + 1
   for cls = 1, SPARE do
     if cls == 2 and now - state.critical_at < RESERVED_FOR_S then
@@ -1003,7 +1012,8 @@ end
 -- first time, if nothing has changed since; what was given then is part of the state.
 function answer(state, me, now, kick)
   local member, level, circuit = state.members[me], level_of(state), state.circuit
-  local windows, in_flight, waiting = {}, 0, 0
+  local windows, in_flight, waiting, pauses = {}, 0, 0, {}
+  for family, pause_until in pairs(state.pauses) do pauses[family] = max(0, pause_until - now) end
   if member then
     for name, mine in pairs(member.windows) do
       windows[name] = window_lease(state, name, mine, now)
@@ -1016,7 +1026,7 @@ function answer(state, me, now, kick)
   return {
     epoch = state.epoch, version = state.version, learning = now < state.learn_until, windows = windows,
     slots = level and member and member.slots or nil, level = level, cuts = state.cuts,
-    paused_for_s = max(0, state.pause_until - now),
+    pauses = pauses, family = circuit.family,
     circuit = not circuit.open and 'closed' or circuit.prober == me and 'probe' or 'open', trips = circuit.trips,
     reopens_in_s = circuit.reopens_at and max(0, circuit.reopens_at - now) or nil, forced = circuit.forced,
     pinned = state.pinned, members = #in_order, in_flight = in_flight, waiting = waiting,

@@ -79,10 +79,13 @@ class SyncReport(Struct, omit_defaults=True):
     cuts: int = 0
     grow: float = 0.0
     settle_s: float = 0.0
-    paused_for_s: float = 0.0
+    pauses: dict[str, float] = field(default_factory=dict)
+    """By family of models, in seconds; `*`: of the whole lane."""
     resumed: bool = False
     trips: int = 0
     opened_for_s: float | None = None
+    opened_family: str | None = None
+    can_probe: bool = False
     probe_ok: bool | None = None
     forced: Literal["auto", "open", "closed", "probe"] | None = None
     pin: float | None = None
@@ -118,8 +121,10 @@ class SyncReply(Struct, omit_defaults=True):
     """None: no limit."""
     level: float | None = None
     cuts: int = 0
-    paused_for_s: float = 0.0
+    pauses: dict[str, float] = field(default_factory=dict)
     circuit: Literal["closed", "open", "probe"] = "closed"
+    family: str | None = None
+    """The only one that the circuit keeps."""
     trips: int = 0
     reopens_in_s: float | None = None
     forced: Literal["open", "closed"] | None = None

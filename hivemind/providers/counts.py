@@ -1,7 +1,8 @@
 """What a reply says that it used, in the places and under the names of other providers than its dialect's.
 
 A dialect's reader finds the usual place by itself. Where it finds nothing, an object with counts is looked for at any
-depth; the names are those of all rows (:class:`~hivemind.providers.table.Counts`).
+depth. Names say in words what they count (`promptTokens`, `input_token_count`); those that don't are in rows
+(:class:`~hivemind.providers.table.Counts`).
 """
 
 from __future__ import annotations
@@ -26,9 +27,20 @@ OUTPUT = _names("output")
 CACHED = _names("cached")
 """Names of what was read from a cache, in the usage object itself."""
 WRITTEN = _names("written")
+_OF_INPUT = re.compile(
+    r"(?:n_|num_|total_)?(?:prompt|input)_(?:tokens?|token_count|eval_count)|tokens_(?:prompt|input)"
+)
+_OF_OUTPUT = re.compile(
+    r"(?:n_|num_|total_)?(?:completion|output|generat(?:ed|ion)|candidates)_(?:tokens?|token_count)|eval_count"
+    r"|tokens_(?:completion|output)"
+)
+_OF_CACHED = re.compile(r"\w*(?:cached|cache_read|cache_hit)\w*")
+_OF_WRITTEN = re.compile(r"\w*cache_(?:write|written|creation)\w*tokens?\w*")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 TOTAL = ("total_tokens", "totalTokens", "totalTokenCount")
 _APART = frozenset(row.input for row in _ROWS if row.apart)
-_COUNTED = re.compile(b'"(?:%b)"\\s{0,4}:\\s{0,4}\\d' % "|".join(INPUT + OUTPUT).encode())
+_WORDS = r"[A-Za-z_]{0,12}(?:[Pp]rompt|[Ii]nput|[Cc]ompletion|[Oo]utput|[Gg]enerat|[Cc]andidate|eval)[A-Za-z_]{0,16}"
+_COUNTED = re.compile(b'"(?:%b)"\\s{0,4}:\\s{0,4}\\d' % "|".join((_WORDS, *INPUT, *OUTPUT)).encode())
 _DEEPEST = 6
 _MOST_ITEMS = 32
 
@@ -54,7 +66,7 @@ def _objects(value: object, depth: int = 0) -> Iterator[dict[str, object]]:
 
 def usage_of(members: Mapping[str, object], tier: str = "") -> Usage | None:
     """Return the usage of one object with counts; None if it has none."""
-    prompt, output = _first(members, INPUT), _first(members, OUTPUT)
+    prompt, output = _first(members, INPUT, _OF_INPUT), _first(members, OUTPUT, _OF_OUTPUT)
     if prompt is None and output is None:
         return None
     counts = dict(members)
@@ -62,12 +74,14 @@ def usage_of(members: Mapping[str, object], tier: str = "") -> Usage | None:
         if isinstance(each, dict) and name.lower().endswith("details"):
             counts |= each
     tier = tier_of(str(members.get("service_tier") or ""), tier)
-    apart = any(name in members for name in _APART)
+    # Names of a cache that is apart are `cache_read…`; a part of the input is `cached…`, or among its details.
+    among = counts.keys() - members.keys() or any("cached" in _plain(name) for name in members)
+    apart = any(name in members for name in _APART) and not among
     return usage_from(
         prompt or 0,
         output or 0,
-        _first(counts, CACHED) or 0,
-        _first(counts, WRITTEN) or 0,
+        _first(counts, CACHED, _OF_CACHED) or 0,
+        _first(counts, WRITTEN, _OF_WRITTEN) or 0,
         total=_first(members, TOTAL),
         apart=apart,
         tier=tier,
@@ -89,8 +103,14 @@ def usage_from(
     return Usage(prompt, cached, written, output, tier=tier)
 
 
-def _first(members: Mapping[str, object], names: tuple[str, ...]) -> int | None:
-    for name in names:
+def _plain(name: str) -> str:
+    return _CAMEL.sub("_", name[:64]).lower()
+
+
+def _first(members: Mapping[str, object], names: tuple[str, ...], words: re.Pattern[str] | None = None) -> int | None:
+    """Return the first count under one of these names, or else one in such words."""
+    others = () if words is None else (name for name in members if words.fullmatch(_plain(name)))
+    for name in (*names, *others):
         value = members.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < json_fields.MOST:
             return int(value)

@@ -9,6 +9,7 @@ an array of one), Ollama `{"error":"text"}`, OpenAI's error event `{"type":"erro
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -18,7 +19,7 @@ from hivemind.providers.encoding import decode_body, header
 from hivemind.providers.json_fields import Members, Shape
 from hivemind.providers.known import provider_of, refusal_of
 from hivemind.providers.meaning import meaning_of, plain_words
-from hivemind.providers.table import Meaning, Provider
+from hivemind.providers.table import SEARCHED, Meaning, Provider
 from hivemind.providers.times import duration_delay
 from hivemind.providers.waits import Leaf, leaves, stated_wait
 from hivemind.redaction.text import redact, shortened
@@ -82,14 +83,14 @@ def read_error(body: bytes) -> ErrorInfo:
     found = tuple(islice(leaves(document), _MOST_LEAVES))
     if document is None:
         start = body[:_LONGEST_MESSAGE].decode("utf-8", "replace").strip()
-        return info if start[:1] in ("{", "[", "<") else replace(info, text=start)
+        return info if start[:1] in ("{", "[", "<") else replace(info, text=start[: 2 * SEARCHED])
     by_name = {name.lower(): value for name, value, _ in reversed(found) if isinstance(value, str)}
     return replace(
         info,
         words=info.words or tuple(filter(_WORD.fullmatch, (by_name.get(each, "") for each in _CODES))),
         message=info.message or next(filter(None, map(by_name.get, _MESSAGES)), "")[:_LONGEST_MESSAGE],
         found=found,
-        text=" ; ".join(value for _, value, _ in found if isinstance(value, str))[: 2 * _LONGEST_MESSAGE],
+        text=" ; ".join(value for _, value, _ in found if isinstance(value, str))[: 2 * SEARCHED],
     )
 
 
@@ -216,7 +217,7 @@ _STATUS_WORDS = {
 WORD_STATUS = {word: status for status, words in _STATUS_WORDS.items() for word in words}
 """The status that goes with an error code, for errors inside a stream."""
 _STATUS_TEXT = (
-    (429, re.compile(r"too many requests|(?:rate|qps|request) ?limit|throttl|频率|并发|限流", re.I)),
+    (429, re.compile(r"too many (?:request|token)|(?:rate|qps|request) ?limit|throttl|频率|并发|限流", re.I)),
     (529, re.compile(r"overload|\bbusy\b|capacity|繁忙", re.I)),
     (503, re.compile(r"unavailable|loading model", re.I)),
     (504, re.compile(r"tim(?:ed|e) ?out|deadline", re.I)),
@@ -253,10 +254,10 @@ def prepare() -> None:
 
 
 def classify_event(data: bytes) -> Failure:
-    """Classify an error object inside a stream as if it had come with its own status."""
+    """Classify an error object inside a stream as if it had come now, with its own status."""
     info = read_error(data)
     provider = provider_of("", (), data[:_LONGEST_MESSAGE])
-    wait_s = stated_wait((), info.found, info.text, 0.0, provider)
+    wait_s = stated_wait((), info.found, info.text, time.time(), provider)
     return judge(status_of(info, provider), info, delay_s=wait_s, provider=provider)
 
 
@@ -344,7 +345,9 @@ def _meaning(
         status in _REFUSED and (_QUOTA_TEXT.search(info.message) or _LONG_QUOTA.search(info.quotas))
     )
     row = refusal_of(provider, codes, info.text)
-    if sure or row is Meaning.FORBIDDEN or status == 402:
+    # 402 is money, but what is reserved for requests in flight (OpenRouter) comes back when they end.
+    waits = status == 402 and (row is Meaning.THROTTLED or 0.0 < (delay_s or 0.0) <= LONGEST_WAIT_S)
+    if sure or row is Meaning.FORBIDDEN or (status == 402 and not waits):
         return Meaning.USED_UP
     if row in (Meaning.FULL, Meaning.TOO_LARGE):
         return row
@@ -367,7 +370,7 @@ def _by_status(
         return FailureKind.OVERLOADED, False
     if meaning is Meaning.FULL:
         return FailureKind.OVERLOADED, True
-    if status == 429:
+    if status in (402, 429):
         return FailureKind.RATE_LIMITED, True
     if status == 529 or (status == 503 and (codes & _FULL_WORDS or _FULL_TEXT.search(info.message))):
         return FailureKind.OVERLOADED, True

@@ -125,7 +125,7 @@ def _parts(members: dict[str, object]) -> Iterator[dict[str, object]]:
 
 def _is_failed_part(part: dict[str, object]) -> bool:
     """Return whether a member of an object (`base_resp`, `header`, `Response`) says that it failed."""
-    return bool(part.get("error")) or (_has_code(part) and _has_text(part))
+    return bool(part.get("error") or part.get("__type")) or (_has_code(part) and _has_text(part))
 
 
 def _is_failed(members: dict[str, object]) -> bool:

@@ -29,19 +29,23 @@ _UNITS = {
     **dict.fromkeys(("output", "generated", "completion"), WindowKind.OUTPUT),
 }
 _MINUTE_S, _MONTH_S = 60.0, 30 * DAY_S
+_HOUR_S = 3600.0
+_SHORTEST_S = 5.0
+"""A shorter window is whole again before a reply about it is read."""
 _PERIODS = {
-    **dict.fromkeys(("second", "sec", "1s", "minute", "min", "1m", "60s"), _MINUTE_S),
-    **dict.fromkeys(("hour", "hourly", "1h", "60m"), 3600.0),
-    **dict.fromkeys(("day", "daily", "1d", "24h"), DAY_S),
-    **dict.fromkeys(("week", "weekly", "7d", "month", "monthly", "30d"), _MONTH_S),
+    **dict.fromkeys(("second", "sec", "s"), 1.0),
+    **dict.fromkeys(("minute", "min", "m"), _MINUTE_S),
+    **dict.fromkeys(("hourly", "hour", "hr", "h"), _HOUR_S),
+    **dict.fromkeys(("daily", "day", "d"), DAY_S),
+    **dict.fromkeys(("weekly", "week", "w"), 7 * DAY_S),
+    **dict.fromkeys(("monthly", "month"), _MONTH_S),
 }
+_PERIOD = re.compile(rf"(?:(\d{{1,3}})|(?=[a-z]{{3}}))({'|'.join(_PERIODS)})s?")
 _RATES = {f"{unit}p{period}": (unit, period) for unit in "rt" for period in "mhd"}  # rpm, tpd …
 _ASIDE = frozenset(
     ("per", "usage", "based", "after", "in", "api", "key", "user", "team", "org", "organization", "project", "model")
 )
 """Words that say whose limit it is, or nothing."""
-_LONG = {WindowKind.REQUESTS: WindowKind.REQUESTS_DAY}
-"""What counts a longer time than a minute. An hour's counts as a day's: they differ in nothing but their reset."""
 _POLICIES = frozenset({"ratelimit", "ratelimit-policy", "x-ratelimit", "x-ratelimit-policy"})
 _ITEM = re.compile(r'(?:"[^"]*"|[^,"])+')
 _AMOUNT = re.compile(r"[,;]")
@@ -116,23 +120,31 @@ def _in_words(whose: str, text: str) -> _Place | None:
             field = field if field == "reset" else _FIELDS[word]
         elif word in _UNITS:
             units.add(_UNITS[word])
-        elif word in _PERIODS:
-            period_s = _PERIODS[word]
+        elif lasts := _PERIOD.fullmatch(word):
+            period_s = int(lasts[1] or 1) * _PERIODS[lasts[2]]
         elif word in _RATES:
             unit, period = _RATES[word]
             units.add(WindowKind.REQUESTS if unit == "r" else WindowKind.TOKENS)
-            period_s = {"m": _MINUTE_S, "h": 3600.0, "d": DAY_S}[period]
+            period_s = _PERIODS[period]
         elif word in _ASIDE:
             rest.append(word)
         else:
             return None
     kind = _counted(units)
-    if not field or kind is None:
+    if not field or kind is None or period_s < _SHORTEST_S:
         return None
     if period_s > DAY_S:
         return f"{kind.value} a month", None, field
-    kind = kind if period_s <= _MINUTE_S else _LONG.get(kind, WindowKind.TOKENS_DAY)
-    return f"{whose}{period_s:g}{rest}", kind, field
+    return f"{whose}{period_s:g}{rest}", _lasting(kind, period_s), field
+
+
+def _lasting(kind: WindowKind, period_s: float) -> WindowKind:
+    """Return the kind of a window that counts the same and lasts so long."""
+    if period_s <= _MINUTE_S:
+        return kind
+    if period_s <= _HOUR_S:
+        return WindowKind.REQUESTS_HOUR if kind.counts_requests else WindowKind.TOKENS_HOUR
+    return WindowKind.REQUESTS_DAY if kind.counts_requests else WindowKind.TOKENS_DAY
 
 
 def _counted(units: set[WindowKind]) -> WindowKind | None:
@@ -168,8 +180,11 @@ def _read_policies(policies: dict[str, str], stated: Stated) -> None:
         limit, left, reset = (found.get(short, found.get(word)) for short, word in _SHORT)
         fields = {"limit": limit, "remaining": left, "reset": reset}
         told = {field: value for field, value in fields.items() if value}
-        if (parse_number(found.get("w", "")) or 0) > _MINUTE_S:
-            kind = _LONG.get(kind, WindowKind.TOKENS_DAY)
+        lasts_s = parse_number(found.get("w", "")) or 0.0
+        if 0 < lasts_s < _SHORTEST_S:
+            continue
+        if lasts_s > _MINUTE_S:
+            kind = _lasting(kind, lasts_s)
             if not name:  # of the headers of an older draft beside it
                 told = {**next((stated.pop(each) for each in [*stated] if each[1] is WindowKind.REQUESTS), {}), **told}
         if told.keys() != {"limit"}:

@@ -19,8 +19,8 @@ _LONGEST = 64
 """Longest value in characters that is parsed."""
 _EPOCH_FROM_S = 1e9
 _EPOCH_FROM_MS = 1e12
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
-_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ms|us|µs|ns|h|m|s)")
+_UNITS = {"w": 604800.0, "d": DAY_S, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ms|us|µs|ns|w|d|h|m|s)")
 _DURATION = re.compile(rf"(?:{_PART.pattern})+")
 _NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:[eE][+-]?\d{1,2})?")
 
@@ -32,8 +32,11 @@ def parse_number(value: str) -> float | None:
 
 
 def parse_duration(value: str) -> float | None:
-    """Return the seconds of a Go duration (`6m0s`, `1h2m`, `20ms`, `1.5s`)."""
-    value = value.strip()
+    """Return the seconds of a duration of Go's (`6m0s`, `20ms`, `1.5s`; with days too: `1d2h`) or ISO 8601's (`PT36S`,
+    without years and months)."""
+    value = value.strip().lower()
+    if value[:1] == "p":
+        value = value[1:].replace("t", "", 1)
     if len(value) > _LONGEST or not _DURATION.fullmatch(value):
         return None
     return sum(float(amount) * _UNITS[unit] for amount, unit in _PART.findall(value))

@@ -376,7 +376,9 @@ class Exchange:
         failure = classify(response.status, response.headers, body, self._shared.wall(), host)
         if failure is None:
             failure = Failure(FailureKind.CLIENT_ERROR, False, response.status)
-        if failure.status not in self.call.head.route.origin.profile.retryable_statuses:
+        # What a refusal says counts, whatever its status: a 402 for a budget of requests in flight passes.
+        statuses = self.call.head.route.origin.profile.retryable_statuses
+        if failure.kind not in _REFUSALS and failure.status not in statuses:
             asked = value(response.headers, b"x-should-retry") == b"true"
             failure = replace(failure, retryable=failure.retryable and asked)
         self._engine.headers(self.ticket, Limits(readings=failure.readings), ending=True)
@@ -700,12 +702,14 @@ class Exchange:
             _log.info("what request %d used is estimated: %s", self.ticket.id, state.gave_up)
 
 
+_REFUSALS = (FailureKind.RATE_LIMITED, FailureKind.OVERLOADED)
+
+
 def _nothing_ran(failure: Failure, reply: FailedReply | None) -> bool:
     """Return whether a failed attempt surely did nothing: it didn't arrive, or was refused in place of an answer."""
     if failure.kind is FailureKind.CONNECT:
         return True
-    refused = failure.kind in (FailureKind.RATE_LIMITED, FailureKind.OVERLOADED)
-    return refused and reply is not None and reply.response.status >= 400
+    return failure.kind in _REFUSALS and reply is not None and reply.response.status >= 400
 
 
 def _status(failure: Failure) -> int:

@@ -47,13 +47,20 @@ FORMS: tuple[Form, ...] = (
     # --- Models ---------------------------------------------------------------------------------------------------
     # Many providers and gateways use `sk-`, with various lengths, so whatever follows it is taken for a key.
     Form("OpenAI, DeepSeek, LiteLLM and others", ("sk-",), _URL64, 8, "https://platform.openai.com/docs"),
-    Form("Anthropic", ("sk-ant-",), _URL64, 8, "https://docs.anthropic.com/en/api/getting-started"),
-    Form("OpenAI", ("sk-proj-", "sk-svcacct-", "sk-admin-", "sk-service-"), _URL64, 8, "trufflehog openai"),
-    Form("OpenRouter", ("sk-or-v1-",), _URL64, 8, "https://openrouter.ai/docs/api-reference/authentication"),
+    # Those with a longer prefix are found behind letters too (`tokensk-ant-`), where `sk-` may end a word (`task-`).
+    Form(
+        "Anthropic",
+        ("sk-ant-api", "sk-ant-oat", "sk-ant-ort", "sk-ant-sid", "sk-ant-admin"),
+        _URL64,
+        20,
+        "https://docs.anthropic.com/en/api/getting-started",
+    ),
+    Form("OpenAI", ("sk-proj-", "sk-svcacct-", "sk-admin-", "sk-service-"), _URL64, 20, "trufflehog openai"),
+    Form("OpenRouter", ("sk-or-v1-",), _URL64, 20, "https://openrouter.ai/docs/api-reference/authentication"),
     Form("Langfuse", ("sk-lf-",), _URL64, 8, "https://langfuse.com/docs/api"),
     Form("Langfuse", ("pk-lf-",), _URL64, 32, "https://langfuse.com/docs/api"),
     Form("OpenAI (Codex, ephemeral)", ("ek_",), _ALNUM, 24, "https://platform.openai.com/docs/guides/realtime"),
-    Form("Google (API key)", ("AIza",), _URL64, 16, "https://cloud.google.com/docs/authentication/api-keys"),
+    Form("Google (API key)", ("AIza", "AIzaSy"), _URL64, 16, "https://cloud.google.com/docs/authentication/api-keys"),
     Form("Google (access token)", ("ya29.",), _URL64, 20, "https://developers.google.com/identity/protocols/oauth2"),
     Form("Google (refresh token)", ("1//0",), _URL64, 30, "https://developers.google.com/identity/protocols/oauth2"),
     Form("Google (client secret)", ("GOCSPX-",), _URL64, 20, "https://developers.google.com/identity/protocols/oauth2"),
@@ -148,6 +155,7 @@ NAMED: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("AWS", ("SecretAccessKey", "secretAccessKey", "aws_secret_access_key", "SessionToken"), "AWS CLI, STS"),
     ("Azure", ("AccountKey", "api-key", "Ocp-Apim-Subscription-Key"), "https://learn.microsoft.com/azure/ai-services/"),
     ("Google", ("client_secret", "refresh_token", "access_token"), "application default credentials, OAuth 2.0"),
+    ("Claude Code, MCP", ("accessToken", "refreshToken", "authToken", "clientSecret"), ".credentials.json, OAuth 2.1"),
     (
         "Mistral and others",
         ("api_key", "apiKey", "mistralApiKey"),
@@ -192,13 +200,18 @@ def _alternatives(form: Form) -> list[_Alternative]:
     for prefix in form.prefixes:
         at = _rarest(prefix)
         # A short prefix is also the end of an ordinary word (`task-`), so that it counts at a word's beginning only.
-        distinct = len(prefix) > 4 and prefix[-1] in _SEPARATORS
+        distinct = _is_distinct(prefix)
         behind = f"(?<={'' if distinct else _BEGIN}{re.escape(prefix[: at + 1])})"
         rest = prefix[at + 1 :]
         pattern = f"{behind}{re.escape(rest)}[{form.chars}]{{{form.least},{LONGEST_KEY}}}+()"
         run, least = ("", 0) if rest else (form.chars, form.least)
         found.append(_Alternative(prefix[at], pattern, at, prefix[:at], run, least))
     return found
+
+
+def _is_distinct(prefix: str) -> bool:
+    """Return whether it is no end of a word, and of no random text, so that a key may begin behind letters."""
+    return len(prefix) > 5 or (len(prefix) > 3 and prefix[-1] in _SEPARATORS)
 
 
 def _rarest(text: str) -> int:
@@ -211,7 +224,11 @@ def _rarest(text: str) -> int:
 def _is_covered(form: Form, prefix: str) -> bool:
     """Return whether another form matches all keys of this one, so that it needn't be compiled."""
     return any(
-        prefix != other and prefix.startswith(other) and each.least <= form.least and each.chars == form.chars
+        prefix != other
+        and prefix.startswith(other)
+        and each.least <= form.least
+        and each.chars == form.chars
+        and (_is_distinct(other) or not _is_distinct(prefix))
         for each in FORMS
         for other in each.prefixes
     )

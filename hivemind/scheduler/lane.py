@@ -95,8 +95,7 @@ class Lane:
         self.plan: tuple[Utilisation, ...] = ()
         self.whole = Pause()
         self.pauses: dict[str, Pause] = {}
-        """By family of models that alone is or was paused, until its grants aren't spaced out any more. In a fleet
-        there are none: what proxies tell each other of pauses and circuits names no family."""
+        """By family of models that alone is or was paused, until its grants aren't spaced out any more."""
         self.retries = Retries(settings.retry)
         self.backing_off: dict[int, Ticket] = {}  # tickets between two attempts, by number
         self.hold_s: float | None = None
@@ -199,6 +198,11 @@ class Lane:
             reopens_at = circuit.reopens_at
             return "circuit", reopens_at - now if reopens_at is not None and reopens_at > now else math.inf
         return None
+
+    @property
+    def all_pauses(self) -> dict[str | None, Pause]:
+        """The pauses by family, and (None) that of the whole lane."""
+        return {None: self.whole, **self.pauses}  # type: ignore[dict-item]
 
     def paused_family_until(self, family: str) -> float:
         """Return when the pause of the lane or of this family is over; in the past or -inf: there is none."""
@@ -387,11 +391,12 @@ class Lane:
             if probing and circuit.report(now, ticket.id, ticket.epoch, True, family):
                 self.report_circuit(now, "probe was answered")
             return False
-        alone = failure.kind in _OF_A_MODEL and self.leasing is None and self._refused_alone(now, family)
+        alone = failure.kind in _OF_A_MODEL and self._refused_alone(now, family)
         if failure.delay_s and failure.retryable and failure.kind in _PAUSING and failure.delay_s <= MAX_PAUSE_S:
-            longer = self.pause(now, failure.delay_s, cause, family if alone else None)
-            if longer and self.leasing is not None:
-                self.leasing.pause_is_own = self.leasing.urgent = True
+            paused = family if alone else None
+            if self.pause(now, failure.delay_s, cause, paused) and self.leasing is not None:
+                self.leasing.own_pauses.add(paused)
+                self.leasing.urgent = True
         self.retries.note(ok=False)
         if not self.settings.backpressure:
             return False
@@ -468,7 +473,7 @@ class Lane:
 
     def resume(self, now: float, *, early: bool = False) -> None:
         """End the provider's pauses that are over; with `early` all of them."""
-        for family, pause in [(None, self.whole), *self.pauses.items()]:
+        for family, pause in self.all_pauses.items():
             if -math.inf < pause.until and (early or pause.until <= now):
                 pause.until = -math.inf
                 self._emit(ev.LaneReleased(now, self.key, family))

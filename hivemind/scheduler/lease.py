@@ -63,10 +63,13 @@ class Lease:
     """The concurrency level of all proxies together, where AIMD goes on from; inf: no limit."""
     cuts: int = 0
     """Cuts of that level so far; a cut that the lane reports belongs to this number."""
-    paused_for_s: float = 0.0
-    """A pause that the provider asked one of the proxies for, which holds for all; 0: none, or ended by an operator."""
+    pauses: dict[str | None, float] = field(default_factory=dict)
+    """Seconds of the pauses that the provider asked any of the proxies for, which hold for all, by family of models;
+    None: of the whole lane. One that isn't in it is over, or was ended by an operator."""
     circuit: Literal["closed", "open", "probe"] = "closed"
     """`probe`: this lane sends the one probe of all proxies."""
+    family: str | None = None
+    """The only family of models that the circuit keeps; None: it keeps all."""
     trips: int = 0
     """How often the shared circuit has changed its state; a report about it belongs to this number."""
     reopens_in_s: float | None = None
@@ -121,10 +124,13 @@ class LaneReport:
     cuts: int = 0  # the number of cuts that the lane knew of then
     grow: float = 0.0  # by so much the level may grow, as far as this lane's latencies tell (AIMD's alpha)
     settle_s: float = 0.0  # the level's change before has to be older than this for it to grow
-    paused_for_s: float = 0.0  # what remains of the pause that the provider asked this proxy for
-    resumed: bool = False  # an operator ended the pause
+    pauses: dict[str | None, float] = field(default_factory=dict)
+    """What remains of the pauses that the provider asked this proxy for, in seconds, by family; None: the lane's."""
+    resumed: bool = False  # an operator ended the pauses
     trips: int = 0  # the number of the circuit's state that the next two are about
     opened_for_s: float | None = None  # the circuit opened here by results, for so long
+    opened_family: str | None = None  # for this family alone; None: for all
+    can_probe: bool = False  # a request that the circuit keeps waits here, or is the probe
     probe_ok: bool | None = None  # how the shared probe ended; None: it hasn't, or it isn't here
     forced: Literal["auto", "open", "closed", "probe"] | None = None  # an operator's command about the circuit, once
     pin: float | None = None  # an operator pinned the level, once; 0: gave it back to AIMD

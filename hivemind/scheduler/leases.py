@@ -75,12 +75,13 @@ def _take_level(lane: Lane, leasing: Leasing, now: float, *, cut: bool, stale: b
 
 
 def _take_pause(lane: Lane, leasing: Leasing, now: float) -> None:
-    for_s, left_s = leasing.lease.paused_for_s, lane.paused_until - now
-    if for_s > 0:
-        leasing.pause_is_own = False
+    stated, own = leasing.lease.pauses, leasing.own_pauses
+    for family, for_s in stated.items():
+        own.discard(family)
         if not leasing.resumed:
-            lane.pause(now, for_s, _CAUSE)
-    elif left_s > _OWN_PAUSE_S and not leasing.pause_is_own:
+            lane.pause(now, for_s, _CAUSE, family)
+    unstated = (pause for family, pause in lane.all_pauses.items() if family not in stated and family not in own)
+    if any(pause.until - now > _OWN_PAUSE_S for pause in unstated):
         lane.reopen(now)
 
 
@@ -93,7 +94,7 @@ def _take_circuit(lane: Lane, leasing: Leasing, now: float) -> bool:
     leasing.trips = lease.trips
     if circuit.outcome is not None or leasing.forced is not None or now < leasing.circuit_until:
         return False
-    if not circuit.follow(now, lease.circuit, lease.reopens_in_s, lease.forced):
+    if not circuit.follow(now, lease.circuit, lease.reopens_in_s, lease.forced, lease.family):
         return False
     lane.report_circuit(now, _CAUSE)
     return lease.circuit == "open"
@@ -117,7 +118,11 @@ def lane_report(lane: Lane, leasing: Leasing, now: float) -> LaneReport:
     """Return what the lane used since its last report, and what it wants; the caller has to deliver it."""
     waiting = [0] * len(Priority)
     needs: dict[WindowKey, list[float]] = {}
+    can_probe = lane.circuit.probe is not None
     for family, priority, number, ticket in lane.queue.in_line(now):
+        can_probe |= lane.circuit.keeps(family)
+        if lane.family_gate(family, now) is not None:
+            continue  # neither slots nor rate windows keep these
         waiting[priority] += number
         for key, window in _windows(lane, family):
             need = needs.setdefault(key, [0.0] * len(Priority))
@@ -137,10 +142,16 @@ def lane_report(lane: Lane, leasing: Leasing, now: float) -> LaneReport:
         cuts=leasing.lease.cuts,
         grow=aimd.take_growth() if leasing.shared else 0.0,
         settle_s=aimd.settle_s,
-        paused_for_s=max(0.0, lane.paused_until - now) if leasing.pause_is_own else 0.0,
+        pauses={
+            family: pause.until - now
+            for family, pause in lane.all_pauses.items()
+            if family in leasing.own_pauses and pause.until > now
+        },
         resumed=leasing.resumed,
         trips=leasing.trips,
         opened_for_s=opened_for_s,
+        opened_family=None if opened_for_s is None else circuit.family,
+        can_probe=can_probe,
         probe_ok={"probe_ok": True, "probe_failed": False}.get(circuit.outcome or ""),
         forced=leasing.forced,
         pin=leasing.pin,

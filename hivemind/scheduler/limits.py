@@ -248,7 +248,7 @@ class HeaderWindow:
             else:
                 self._read_fixed(now, remaining, reset_in_s, started_at, own)
         self._read_at = now
-        return absurd or (late and remaining <= 0 and not self._kind.of_a_day)
+        return absurd or (late and remaining <= 0 and not self._kind.is_long)
 
     def _read_doubtful(
         self, now: float, remaining: float, reset_in_s: float | None, started_at: float, own: float

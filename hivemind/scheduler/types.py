@@ -41,7 +41,9 @@ class WindowKind(Enum):
     INPUT = "input"  # input tokens that count toward the limit (Anthropic: without cache reads)
     OUTPUT = "output"  # output tokens really produced
     TOKENS = "tokens"  # input and output together (OpenAI's TPM, the paper's TPM)
-    REQUESTS_DAY = "requests_day"  # beside those of a minute; as every longer window, never leased
+    REQUESTS_HOUR = "requests_hour"  # beside those of a minute; as every longer window, never leased
+    TOKENS_HOUR = "tokens_hour"
+    REQUESTS_DAY = "requests_day"
     TOKENS_DAY = "tokens_day"
 
     __hash__ = object.__hash__  # Enum's own is a Python function, called two dozen times a request
@@ -49,12 +51,12 @@ class WindowKind(Enum):
     @property
     def counts_requests(self) -> bool:
         """Whether it counts requests, not tokens."""
-        return self is WindowKind.REQUESTS or self is WindowKind.REQUESTS_DAY
+        return self is WindowKind.REQUESTS or self is WindowKind.REQUESTS_HOUR or self is WindowKind.REQUESTS_DAY
 
     @property
-    def of_a_day(self) -> bool:
-        """Whether it is a day's."""
-        return self is WindowKind.REQUESTS_DAY or self is WindowKind.TOKENS_DAY
+    def is_long(self) -> bool:
+        """Whether it is longer than a minute."""
+        return self.value.endswith(("_hour", "_day"))
 
 
 class FailureKind(Enum):

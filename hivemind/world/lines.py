@@ -31,6 +31,8 @@ _COUNTED = {
     WindowKind.INPUT: "input tokens",
     WindowKind.OUTPUT: "output tokens",
     WindowKind.TOKENS: "tokens",
+    WindowKind.REQUESTS_HOUR: "requests an hour",
+    WindowKind.TOKENS_HOUR: "tokens an hour",
     WindowKind.REQUESTS_DAY: "requests a day",
     WindowKind.TOKENS_DAY: "tokens a day",
 }

@@ -222,30 +222,56 @@ def test_a_pause_holds_for_all_until_an_operator_ends_it() -> None:
     """The longest counts; nothing is given; a member that hasn't heard of its end can't begin it again."""
     lane = Lane()
     lane.wants("b", 0)
-    assert lane.wants("a", 5, paused_for_s=20.0) == 0
-    assert lane.report("b", paused_for_s=10.0).paused_for_s == 20
+    assert lane.wants("a", 5, pauses={"*": 20.0}) == 0
+    assert lane.report("b", pauses={"*": 10.0}).pauses == {"*": 20}
     behind = lane.known["b"]
-    assert lane.report("a", resumed=True).paused_for_s == 0
+    assert not lane.report("a", resumed=True).pauses
     lane.known["b"] = behind
-    assert lane.report("b", paused_for_s=10.0).paused_for_s == 0
-    assert lane.report("b", paused_for_s=10.0).paused_for_s == 10
+    assert not lane.report("b", pauses={"*": 10.0}).pauses
+    assert lane.report("b", pauses={"*": 10.0}).pauses == {"*": 10}
+
+
+def test_a_pause_of_a_family_is_its_own() -> None:
+    """The others' windows are given from as before; it is forgotten when it is over."""
+    lane = Lane()
+    assert lane.wants("a", 5, pauses={"opus": 20.0}) == 5
+    assert lane.wants("b", 5, pauses={"default": 5.0}) == 0
+    assert lane.report("a").pauses == {"opus": 20, "default": 5}
+    lane.wait(6)
+    assert lane.report("a").pauses == {"opus": 14}
+    assert lane.wants("b", 5) == 5
+
+
+def test_a_circuit_of_a_family_is_probed_by_who_has_it_waiting() -> None:
+    """It closes for all, or opens for all families, of which it keeps none apart then."""
+    lane = Lane()
+    reply = lane.report("a", opened_for_s=5.0, opened_family="opus")
+    assert (reply.circuit, reply.family) == ("open", "opus")
+    lane.now += 5
+    assert lane.report("b", waiting=[1], in_flight=[1]).circuit == "open"
+    assert lane.report("a", can_probe=True).circuit == "probe"
+    assert lane.report("a", in_flight=[1]).circuit == "open"  # the one that waited is gone
+    reply = lane.report("b", can_probe=True)
+    assert (reply.circuit, reply.family) == ("probe", "opus")
+    reply = lane.report("b", trips=1, opened_for_s=5.0)
+    assert (reply.circuit, reply.family, reply.trips) == ("open", None, 2)
 
 
 def test_one_member_probes_an_open_circuit() -> None:
     """A circuit that opens is open for all; one that has something waiting probes it, and its result counts for all."""
     lane = Lane()
     assert lane.report("a", opened_for_s=5.0).circuit == "open"
-    reply = lane.report("b", waiting=[1])
+    reply = lane.report("b", can_probe=True)
     assert (reply.circuit, reply.trips, reply.reopens_in_s) == ("open", 1, 5)
     lane.now += 5
     assert lane.report("a").circuit == "open"
-    assert lane.report("b", waiting=[1]).circuit == "probe"
-    assert lane.report("a", waiting=[1]).circuit == "open"
+    assert lane.report("b", can_probe=True).circuit == "probe"
+    assert lane.report("a", can_probe=True).circuit == "open"
     assert lane.report("b", trips=1, probe_ok=False).reopens_in_s == 5
     lane.now += 5
-    assert lane.report("b", waiting=[1]).circuit == "probe"
+    assert lane.report("b", can_probe=True).circuit == "probe"
     assert lane.report("b", leaving=True).circuit == "open"
-    assert lane.report("a", waiting=[1]).circuit == "probe"
+    assert lane.report("a", can_probe=True).circuit == "probe"
     assert lane.report("a", trips=2, probe_ok=True).circuit == "closed"
     assert lane.report("a", forced="open").forced == "open"
     assert lane.report("a", forced="auto").circuit == "closed"

@@ -10,11 +10,14 @@ from examples import examples
 from fleet.lua import State, sync
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scheduler.driving import LANE, Hands, failure, lane_config
 
 from hivemind.fleet.member import Membership
 from hivemind.fleet.messages import CREDITS_TTL_S, SLOTS_TTL_S, SyncReply, SyncReport, WindowLease
+from hivemind.scheduler.commands import ReleaseLane
 from hivemind.scheduler.lease import LaneReport, Lease, LeaseState, WindowReport
-from hivemind.scheduler.types import WindowKind
+from hivemind.scheduler.ticket import TicketState
+from hivemind.scheduler.types import FailureKind, WindowKind
 
 KEY = ("model", WindowKind.REQUESTS)
 NAME = "model|requests"
@@ -194,6 +197,40 @@ def test_two_reports_in_one_keep_what_happens_once() -> None:
     sent = member.report(1.0)
     assert (sent.cut, sent.probe_ok, sent.grow, sent.pin) == (0.5, True, 0.0, 0.5)
     assert (sent.windows[NAME].returned, sent.windows[NAME].used) == (4.0, [(0, 2.0)])
+
+
+def test_one_models_refusal_pauses_that_model_at_all_proxies() -> None:
+    """The other model goes on at both; so says the circuit that opens for it alone."""
+    config = lane_config(slots=40)
+    proxies = [(Hands(config, leasing=True), Membership(name)) for name in "ab"]
+    state: State | None = None
+
+    def synced() -> None:
+        nonlocal state
+        for hands, member in proxies * 2:
+            hands.wait(0.5)
+            member.add(hands.now, hands.report())
+            state, answer = sync(state, member.report(hands.now), 1e9 + hands.now, "0")
+            lease = lease_of(member.answered(hands.now, answer))
+            hands.scheduler.take_lease(hands.now, LANE, lease)
+            hands.gather()
+
+    for hands, _ in proxies:
+        hands.arrive(family="haiku")
+    for _ in range(4):
+        synced()
+    here, there = (hands for hands, _ in proxies)
+    here.fail(here.arrive(family="opus"), failure(FailureKind.RATE_LIMITED, delay_s=60.0))
+    synced()
+    for hands in (here, there):
+        assert hands.lane.paused_family_until("opus") > hands.now + 50
+        assert hands.lane.paused_until < hands.now
+    more = [(hands.arrive("x", family="haiku"), hands.arrive("y", family="opus")) for hands in (here, there)]
+    synced()
+    assert {(one.state, other.state) for one, other in more} == {(TicketState.IN_FLIGHT, TicketState.QUEUED)}
+    here.apply(ReleaseLane(LANE))
+    synced()
+    assert there.lane.paused_family_until("opus") < there.now
 
 
 def test_the_last_report_tells_what_an_unanswered_one_did() -> None:

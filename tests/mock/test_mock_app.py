@@ -8,6 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
+from hivemind.providers.known import providers
+from hivemind.providers.table import Meaning
 from hivemind_mock.agents.agent import read_answer
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
@@ -80,6 +82,22 @@ def test_injected_refusals_are_not_charged(play: Any, fault: str, status: int) -
 
     reply = play(MockConfig(faults=FaultConfig(**{fault: 1.0})), scene)
     assert ("retry-after" in reply.headers) == (fault == "rate_limited")
+
+
+@pytest.mark.parametrize(
+    ("fault", "meaning"), [("overloaded", "FULL"), ("rate_limited", "THROTTLED"), ("quota", "USED_UP")]
+)
+def test_refusals_in_a_providers_recorded_words(play: Any, fault: str, meaning: str) -> None:
+    """The bytes and the status of its row, with no headers but its own."""
+    (moonshot,) = (each for each in providers() if each.name == "moonshot")
+    row = next(row for row in moonshot.refusals if row.meaning is Meaning[meaning])
+
+    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> None:
+        reply = await ask(client)
+        assert (reply.status_code, reply.text) == (row.status, row.example)
+        assert "retry-after" not in reply.headers
+
+    play(MockConfig(words="moonshot", faults=FaultConfig(**{fault: 1.0})), scene)
 
 
 def test_quota_is_final_in_the_providers_words(play: Any) -> None:

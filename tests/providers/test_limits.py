@@ -151,6 +151,7 @@ def test_other_pools_are_left_alone() -> None:
 
 
 REQUESTS = WindowReading(WindowKind.REQUESTS, 60, 5, 30.0)
+HOUR = WindowReading(WindowKind.REQUESTS_HOUR, 1000, 7, 4000.0)
 DAY = WindowReading(WindowKind.REQUESTS_DAY, 1000, 7, 4000.0)
 IN_OTHER_WORDS: dict[str, tuple[dict[str, str], tuple[WindowReading, ...]]] = {
     "no unit": ({"x_ratelimit_limit": "60", "x_ratelimit_remaining": "5", "x_ratelimit_reset": "30"}, (REQUESTS,)),
@@ -166,7 +167,20 @@ IN_OTHER_WORDS: dict[str, tuple[dict[str, str], tuple[WindowReading, ...]]] = {
             "x_ratelimit_remaining_requests_1h": "7",
             "x_ratelimit_reset_requests_1h": "4000",
         },
-        (DAY,),
+        (HOUR,),
+    ),
+    "every length at once": (
+        {
+            f"x_ratelimit_{field}_{length}": value
+            for length, values in {
+                "second": ("10", "9", "1"),
+                "minute": ("60", "5", "30"),
+                "hour": ("1000", "7", "4000"),
+                "24h": ("1000", "7", "4000"),
+            }.items()
+            for field, value in zip(("limit", "remaining", "reset"), values, strict=True)
+        },
+        (REQUESTS, HOUR, DAY),
     ),
     "a team's": (
         {

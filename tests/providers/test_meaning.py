@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from time import thread_time, time
 
 import pytest
 
@@ -88,6 +89,23 @@ USED_UP: dict[str, object] = {
     "balance": error("token balance depleted"),
     "chinese": error("账户余额不足，请充值"),
     "seat": error("Monthly request allotment is spent"),
+    "claude": error("You've hit your limit · resets 10am (Asia/Seoul)"),
+    "a zero before a date": error("You've hit your limit · resets Nov 30 at 5pm (UTC)"),
+    "next year": error("Limited. Resets Jan 2"),
+    "opencode": {"error": {"type": "FreeUsageLimitError", "message": "Rate limit exceeded. Please try again later."}},
+    "copilot's premium": {"detail": "You have used all your fast premium requests. Enable usage-based pricing."},
+    "included": error("You've consumed 100% of your included requests; enable on-demand usage"),
+    "a code alone": error("x", code="MONTHLY_REQUEST_COUNT"),
+    "a code of a budget": error("x", type="credits_exhausted"),
+    "below nothing": error("Account balance is -0.35 USD"),
+    "flask": error("50 per 1 day"),
+    "a day's hours": error("API rate limit exceeded: limit 1000 requests/24h"),
+    "azure's gateway": error("Out of call volume quota. Quota will be replenished in 2.08:18:14."),
+    "new-api's key": error("token quota is not enough, token remain quota: ＄0.0, need quota: ＄0.1"),
+    "german": error("Ihr Guthaben ist aufgebraucht."),
+    "french": error("Votre quota mensuel est épuisé"),
+    "japanese": error("今月の利用上限に達しました"),
+    "korean": error("잔액이 부족합니다"),
 }
 
 THROTTLES: dict[str, tuple[object, dict[str, str]]] = {
@@ -123,6 +141,19 @@ THROTTLES: dict[str, tuple[object, dict[str, str]]] = {
         error("exceed your rate limit of 30,000 input tokens per minute. Please reduce the prompt length"),
         {},
     ),
+    "minute": (error("Minute quota exhausted"), {}),
+    "a gateway": (error("No available accounts: all accounts cooling down, daily quota fine, retry after 12s"), {}),
+    "a subscription's": (error("Too many concurrent requests for your subscription tier"), {}),
+    "azure's gateway": (error("Out of call volume quota. Quota will be replenished in 00:00:14."), {}),
+    "just passed": (error("You've hit your limit · resets 7:10pm (UTC)"), {}),
+    "other dates": (error("too many requests", subscription_renews_at="2026-12-30", model="m-20261201"), {}),
+    "a model's date": (error("rate limited, please retry with model foo-2026-12-31"), {}),
+    "a page's date": (error("rate limited", next="https://x.y/page?after=2026-12-01"), {}),
+    "tokens' reset": (
+        error("Your plan's limit"),
+        {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "20s", "x-ratelimit-reset-tokens": "1d"},
+    ),
+    "minutes in japanese": (error("1分あたりの利用上限を超えました"), {}),
     "nothing": ({}, {}),
     "a page": ("<html>monthly</html>", {}),
 }
@@ -147,6 +178,13 @@ def test_throttles_are_waited_for(name: str) -> None:
     assert (failure.kind, failure.retryable) == (FailureKind.RATE_LIMITED, True)
 
 
+def test_payment_that_is_required_for_a_moment() -> None:
+    """A 402 with a near wait is waited for, one without any, or with a far one, is final."""
+    waits = [{"retry-after": "12"}, {}, {"retry-after": "7200"}]
+    kinds = [said(error("This would exceed your credits"), each, 402).kind for each in waits]
+    assert kinds == [FailureKind.RATE_LIMITED, FailureKind.QUOTA, FailureKind.QUOTA]
+
+
 @pytest.mark.parametrize("message", TOO_LARGE)
 def test_a_request_that_can_never_pass(message: str) -> None:
     """More than the whole limit is the request's own fault, so it says nothing of the provider's load."""
@@ -161,6 +199,14 @@ def test_events_mean_the_same(name: str) -> None:
     assert (failure.kind, failure.status, failure.retryable) == (FailureKind.QUOTA, 429, False)
 
 
+@pytest.mark.parametrize(("in_s", "kind"), [(30, FailureKind.RATE_LIMITED), (9000, FailureKind.QUOTA)])
+def test_moments_in_events_count_from_now(in_s: int, kind: FailureKind) -> None:
+    """A reset in seconds is no plan's, though an event has no date."""
+    data = error("Usage limit reached", type="rate_limit_error", resets_at=time() + in_s)
+    failure = classify_event(json.dumps(data).encode())
+    assert (failure.kind, failure.delay_s) == (kind, pytest.approx(in_s, abs=5))
+
+
 def test_a_refusal_is_quoted_without_keys() -> None:
     """The provider's words are shown on one line, bounded and redacted."""
     failure = said(error("No credits\nfor sk-ant-REDACTED " + "x " * 200, code="broke"))
@@ -168,9 +214,25 @@ def test_a_refusal_is_quoted_without_keys() -> None:
     assert len(failure.message) < 180
 
 
-@pytest.mark.parametrize(
-    "text", ["no " * 9999, "plan a b c " * 999, "exceeded " * 999, "1" * 9999, "", "wait 1 " * 999]
+HOSTILE = (
+    "no ",
+    "plan a b c ",
+    "exceeded ",
+    "1",
+    "wait 1 ",
+    "请在",
+    "retry",
+    "a_b-",
+    "reset at nov ",
+    "2026-11-2",
+    "{",
 )
-def test_any_words_have_a_meaning(text: str) -> None:
-    """Words of any number are read, as far as it takes no time."""
-    assert meaning_of(plain_words(text)) in (None, *Meaning)
+
+
+@pytest.mark.parametrize("text", ["", *HOSTILE])
+def test_any_words_take_no_time(text: str) -> None:
+    """However many there are, and whatever they nearly say; of processor time, which other programs don't take."""
+    began = thread_time()
+    said(error(text * 9999))
+    assert meaning_of(plain_words(text * 9999)) in (None, *Meaning)
+    assert thread_time() - began < 0.2

@@ -51,12 +51,25 @@ def test_each_name(name: str) -> None:
         ("", "AQ.Ab8RN6JexampleKeyWith_Chars-0123456789abcdefgh", ""),
         ("", "tid=0123456789abcdef0123456789abcdef;exp=1795893000;sku=x;st=dotcom;8kp=1:0123456789abcdef", " y"),
         ("0123456789abcdef0123456789abcdef.", "AbCdEf0123456789", ""),
+        *(
+            ("token", key, "")
+            for key in (
+                "sk-ant-api03-0123456789abcdefghij",
+                "sk-proj-0123456789abcdefghij",
+                "sk-or-v1-0123456789abcdef0123",
+                "gho_0123456789abcdefghij",
+                "gsk_0123456789abcdefghij",
+                "xai-0123456789abcdefghij",
+                "AIzaSy0123456789abcdefghij",
+            )
+        ),
         ('mistral_api_key: "', "AbCdEf0123456789AbCdEf0123456789", '"'),
         ('{"mistralApiKey":"', "AbCdEf0123456789AbCdEf0123456789", '"}'),
     ],
 )
 def test_newer_forms_in_bodies(before: str, key: str, after: str) -> None:
-    """Keys of Google, Copilot, Z.ai and Mistral are masked wherever they stand in a recorded body."""
+    """Keys of Google, Copilot, Z.ai and Mistral are masked wherever they stand in a recorded body; those with a prefix
+    that ends no word, right behind letters too."""
     masked, count = redact_body(f"x {before}{key}{after}".encode(), ())
     assert (masked.decode(), count) == (f"x {before}{MASK}{after}", 1)
 
@@ -68,6 +81,12 @@ def test_newer_forms_in_bodies(before: str, key: str, after: str) -> None:
         *("toolu_01A09q90qw90lq917835lq9", "msg_013Zva2CMHLNnjNJJKqJ2EF claude-sonnet-4-5-20250929"),
         "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
         *("https://api.example/v1/messages?beta=true#a@b", "MAX_TOKENS=1024 PRIMARY_KEY = id"),
+        *(
+            "task-ant-colony-optimization",
+            "task-9f86d081884c7d659a2feaa0c55ad015",
+            "disk-proj-eu",
+            "tensor_xai-explain",
+        ),
         *("ASIAN KEYBOARD, fc-match, pa-ss, re_compile", "-----BEGIN CERTIFICATE-----"),
         "FAQ. This is the question: tid=5, md5 0123456789abcdef0123456789abcdef.jsonl",
     ],

@@ -107,8 +107,6 @@ class Charge:
 class Reference:
     """The books of all that happened."""
 
-    by_family = True  # a refusal may be about a family of models alone
-
     def __init__(self, config: SchedulerConfig) -> None:
         self.config = config
         self.entries: dict[int, Entry] = {}
@@ -186,7 +184,7 @@ class Reference:
     def is_about_lane(self, road: Road, family: str, kind: FailureKind, at: float) -> bool:
         """Whether this failure, which the books have, is more than one family's: others were refused a moment ago and
         not answered since, nor was a third family."""
-        if not self.by_family or kind not in OF_A_MODEL:
+        if kind not in OF_A_MODEL:
             return True
         others = {name: when for name, when in road.refused.items() if name != family and at - when <= TOGETHER_S}
         others = {name: when for name, when in others.items() if road.served.get(name, -math.inf) <= when}

@@ -260,12 +260,12 @@ def test_a_pause_holds_for_all_until_one_operator_ends_it() -> None:
     hands.lease(slots=8, level=8)
     hands.fail(hands.arrive(), failure(FailureKind.RATE_LIMITED, delay_s=20.0))
     hands.lease(slots=8, level=8)  # from before the report
-    assert hands.lane.paused_until == 20.0
-    assert hands.report().paused_for_s == 20.0
+    assert hands.lane.paused_family_until("m") == 20.0
+    assert hands.report().pauses == {"m": 20.0}
     hands.lease(slots=8, level=8)  # its report didn't arrive at first
-    assert hands.lane.paused_until == 20.0
-    hands.lease(slots=8, level=8, paused_for_s=20.0)
-    assert not hands.report().paused_for_s
+    assert hands.lane.paused_family_until("m") == 20.0
+    hands.lease(slots=8, level=8, pauses={"m": 20.0})
+    assert not hands.report().pauses
     ticket = hands.arrive()
     assert sent(ticket) == [False]
     hands.lease(slots=8, level=8)
@@ -276,11 +276,11 @@ def test_a_pause_holds_for_all_until_one_operator_ends_it() -> None:
 def test_an_operator_ends_a_pause_for_all() -> None:
     """It is told once, and the pause of a lease that was on its way doesn't begin anew."""
     hands = leased(lane_config(slots=8))
-    hands.lease(slots=8, level=8, paused_for_s=20.0)
+    hands.lease(slots=8, level=8, pauses={None: 20.0})
     ticket = hands.arrive()
     assert sent(ticket) == [False]
     hands.apply(ReleaseLane(LANE))
-    hands.lease(slots=8, level=8, paused_for_s=20.0)
+    hands.lease(slots=8, level=8, pauses={None: 20.0})
     assert sent(ticket) == [True]
     assert hands.report().resumed
     assert not hands.report().resumed

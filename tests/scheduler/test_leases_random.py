@@ -41,7 +41,7 @@ LEASES = st.builds(
     slots=st.sampled_from([0.0, 1.0, 2.0, 5.0, math.inf]),
     level=st.sampled_from([1.0, 4.5, 8.0, math.inf]),
     cuts=st.integers(0, 2),
-    paused_for_s=st.sampled_from([0.0, 0.0, 0.0, 5.0]),
+    pauses=st.sampled_from([{}, {}, {}, {None: 5.0}, {"m": 5.0}]),
     circuit=st.sampled_from(["closed", "closed", "closed", "open", "probe"]),
     trips=st.integers(0, 2),
     reopens_in_s=st.sampled_from([None, 0.0, 5.0]),
@@ -62,7 +62,7 @@ class Book:
     """Not reported yet, by second."""
     charges: dict[tuple[int, WindowKey], tuple[float, float]] = field(default_factory=dict)
     """By ticket in flight: when it was granted, and what it was estimated to take."""
-    own_pause: bool = False
+    own_pauses: set[str | None] = field(default_factory=set)
     resumed: bool = False
 
     @property
@@ -72,8 +72,6 @@ class Book:
 
 class LeasedReference(Reference):
     """The rules under leases."""
-
-    by_family = False
 
     def __init__(self, config: SchedulerConfig) -> None:
         super().__init__(config)
@@ -94,13 +92,18 @@ class LeasedReference(Reference):
         road.forced_open = lane.circuit.forced == "open"
         if not shared:
             return
-        if lease.paused_for_s:
-            book.own_pause = False
-            if not book.resumed:
-                road.paused_until = max(road.paused_until, now + lease.paused_for_s)
+        book.own_pauses -= lease.pauses.keys()
+        for family, for_s in lease.pauses.items() if not book.resumed else ():
+            if family is None:
+                road.paused_until = max(road.paused_until, now + for_s)
                 road.was_paused = True
-        elif road.paused_until - now > 1.0 and not book.own_pause:
+            else:
+                road.pauses[family] = max(road.pauses.get(family, now), now + for_s)
+        pauses: dict[str | None, float] = {None: road.paused_until, **road.pauses}  # type: ignore[dict-item]
+        known = {*lease.pauses, *book.own_pauses}
+        if any(until - now > 1.0 for family, until in pauses.items() if family not in known):
             road.paused_until = -math.inf
+            road.pauses.clear()
 
     def report(self, lane: str, report: LaneReport, now: float) -> None:
         """Check what the lane tells of its windows."""
@@ -110,7 +113,8 @@ class LeasedReference(Reference):
             in_flight[entry.ticket.served_as] += 1
         assert report.in_flight == in_flight
         lined_up = [entry for entry in self.of("waits", lane) if not entry.ticket.agent.held]
-        assert sum(report.waiting) == len(lined_up)
+        gate = self.lanes[lane].family_gate
+        assert sum(report.waiting) == sum(gate(entry.ticket.request.family, now) is None for entry in lined_up)
         book.resumed = False
         for key, window in report.windows.items():
             if key[1] not in KINDS.values():
@@ -212,10 +216,12 @@ class LeasedReference(Reference):
 
     def failed(self, event: ev.AttemptFailed) -> None:
         road = self.roads[event.lane]
-        before = road.paused_until
+        before: dict[str | None, float] = {None: road.paused_until, **road.pauses}  # type: ignore[dict-item]
         super().failed(event)
-        if road.paused_until > before:
-            self.books[event.lane].own_pause = True
+        after: dict[str | None, float] = {None: road.paused_until, **road.pauses}  # type: ignore[dict-item]
+        for family, until in after.items():
+            if until > before.get(family, -math.inf):
+                self.books[event.lane].own_pauses.add(family)
 
 
 class Leased(Told):
@@ -247,7 +253,7 @@ class Leased(Told):
         super()._note(command)
         match command:
             case ReleaseLane(lane):
-                self.model.books[lane].own_pause, self.model.books[lane].resumed = False, True
+                self.model.books[lane].own_pauses, self.model.books[lane].resumed = set(), True
 
     def gather(self) -> None:
         if hasattr(self, "scheduler"):

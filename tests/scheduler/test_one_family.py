@@ -133,12 +133,20 @@ def test_a_family_that_is_refused_cuts_nothing_of_one_that_is_answered() -> None
     assert hands.lane.aimd.level == 8.0
 
 
-def test_in_a_fleet_a_pause_is_the_lanes() -> None:
-    """What proxies tell each other of it names no family."""
-    hands = Hands(lane_config(slots=4), leasing=True)
-    hands.lease(slots=4.0, level=4.0)
-    hands.fail(hands.arrive(family="opus"), refused())
-    assert pauses(hands) == [(None, 60.0)]
+def test_in_a_fleet_pause_and_circuit_name_the_family() -> None:
+    """Reports do, and leases; what waits for neither slots nor windows isn't reported as waiting."""
+    hands = Hands(circuit_lane(), leasing=True)
+    hands.lease(slots=8.0, level=8.0)
+    for ticket in [hands.arrive(f"a{number}", family="opus") for number in range(4)]:
+        hands.fail(ticket, refused())
+    hands.arrive("b", family="opus")
+    report = hands.report()
+    assert (report.pauses, report.opened_family, report.can_probe) == ({"opus": 60.0}, "opus", True)
+    assert sum(report.waiting) == 0
+    hands.lease(slots=8.0, level=8.0, pauses={"opus": 60.0}, circuit="open", trips=1, reopens_in_s=9.0, family="opus")
+    assert hands.arrive("c", family="haiku").state is FLIES
+    hands.lease(slots=8.0, level=8.0, pauses={"opus": 60.0}, circuit="open", trips=2, reopens_in_s=9.0)
+    assert hands.arrive("d", family="haiku").state is WAITS
 
 
 @pytest.mark.parametrize("stated", [True, False])

@@ -8,6 +8,18 @@ PROVIDER = Provider(
     headers=("anthropic-ratelimit-",),
     refusals=(
         Refusal(
+            meaning=Meaning.FORBIDDEN,
+            code="enforced_spend_limit_reached",
+            example=(
+                '{"type":"error","error":{"type":"rate_limit_error","message":"You have reached your API usage limits: '
+                "your organization has crossed its monthly API usage threshold, set based on your organization's API "
+                'tier. You will regain access on 2026-09-01 at 00:00 UTC.","details":{"error_code":'
+                '"enforced_spend_limit_reached"}},"request_id":"req_018EeWyXxfu5pfWkrYcMdjWG"}'
+            ),
+            source="https://platform.claude.com/docs/api/rate-limits, read",
+            seen="2026-11",
+        ),
+        Refusal(
             meaning=Meaning.USED_UP,
             text="extra usage is required",
             example=(

@@ -24,7 +24,7 @@ PROVIDER = Provider(
                 'a"},"id":"x"}'
             ),
             source="https://help.aliyun.com/zh/model-studio/error-code",
-            seen="2026-03",
+            seen="2026-11",
         ),
         Refusal(
             meaning=Meaning.USED_UP,
@@ -46,7 +46,7 @@ PROVIDER = Provider(
                 'quota limit."}'
             ),
             source="https://help.aliyun.com/zh/model-studio/error-code",
-            seen="2026-03",
+            seen="2026-11",
         ),
         Refusal(
             meaning=Meaning.THROTTLED,
@@ -55,7 +55,7 @@ PROVIDER = Provider(
                 '{"code":"Throttling.RateQuota","message":"Requests rate limit exceeded, please try again later."}'
             ),
             source="https://help.aliyun.com/zh/model-studio/error-code",
-            seen="2026-03",
+            seen="2026-11",
         ),
         Refusal(
             meaning=Meaning.USED_UP,
@@ -65,7 +65,7 @@ PROVIDER = Provider(
                 '{"code":"Arrearage","message":"Access denied, please make sure your account is in good standing."}'
             ),
             source="https://help.aliyun.com/zh/model-studio/error-code",
-            seen="2026-03",
+            seen="2026-11",
         ),
     ),
 )

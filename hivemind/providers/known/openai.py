@@ -25,7 +25,7 @@ PROVIDER = Provider(
                 'ta"}}'
             ),
             source="https://platform.openai.com/docs/guides/error-codes",
-            seen="2026-06",
+            seen="2026-11",
         ),
         Refusal(
             meaning=Meaning.USED_UP,

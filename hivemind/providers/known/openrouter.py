@@ -38,6 +38,18 @@ PROVIDER = Provider(
         ),
         Refusal(
             meaning=Meaning.THROTTLED,
+            code="in_flight_budget_exhausted",
+            status=402,
+            example=(
+                '{"error":{"message":"This request would exceed your available credits given your current in-flight '
+                'requests. Retry after in-flight requests settle, or add credits.","code":402,"metadata":{"reason":'
+                '"in_flight_budget_exhausted","limit_source":"openrouter_in_flight_budget"}}}'
+            ),
+            source="https://openrouter.ai/docs/use-cases/limits (in-flight spending budget); public logs",
+            seen="2026-10",
+        ),
+        Refusal(
+            meaning=Meaning.THROTTLED,
             text="temporarily rate-limited upstream",
             example=(
                 '{"error":{"message":"Provider returned '

@@ -19,14 +19,14 @@ PROVIDER = Provider(
                 '07:41:44","code":"1308"}}'
             ),
             source="https://docs.z.ai/api-reference/api-code",
-            seen="2026-08",
+            seen="2026-11",
         ),
         Refusal(
             meaning=Meaning.USED_UP,
             code="1309",
             example='{"error":{"message":"您的GLM Coding Plan套餐已到期，暂无法使用","code":"1309"}}',
             source="https://docs.z.ai/api-reference/api-code",
-            seen="2026-08",
+            seen="2026-11",
         ),
         Refusal(
             meaning=Meaning.USED_UP,
@@ -36,7 +36,7 @@ PROVIDER = Provider(
                 '10:00:00","code":"1310"}}'
             ),
             source="https://docs.z.ai/api-reference/api-code",
-            seen="2026-08",
+            seen="2026-11",
         ),
         Refusal(
             meaning=Meaning.USED_UP,
@@ -45,14 +45,21 @@ PROVIDER = Provider(
                 '{"error":{"message":"Insufficient balance or no resource package. Please recharge.","code":"1113"}}'
             ),
             source="https://docs.z.ai/api-reference/api-code",
-            seen="2026-05",
+            seen="2026-11",
         ),
         Refusal(
             meaning=Meaning.USED_UP,
             code="1304",
             example='{"error":{"message":"已达到今日该接口的调用次数上限","code":"1304"}}',
             source="https://docs.z.ai/api-reference/api-code",
-            seen="2026-08",
+            seen="2026-11",
+        ),
+        Refusal(
+            meaning=Meaning.FORBIDDEN,
+            code="1311",
+            example='{"error":{"message":"当前订阅套餐暂未开放glm-5权限","code":"1311"}}',
+            source="https://docs.bigmodel.cn/cn/api/api-code",
+            seen="2026-11",
         ),
         Refusal(
             meaning=Meaning.THROTTLED,
@@ -66,21 +73,21 @@ PROVIDER = Provider(
             code="1303",
             example='{"error":{"message":"您当前使用该API的频率过高，请降低频率","code":"1303"}}',
             source="https://docs.z.ai/api-reference/api-code",
-            seen="2026-08",
+            seen="2026-11",
         ),
         Refusal(
             meaning=Meaning.THROTTLED,
             code="1305",
             example='{"error":{"message":"The API has triggered a rate limit.","code":"1305"}}',
             source="https://docs.z.ai/api-reference/api-code",
-            seen="2026-08",
+            seen="2026-11",
         ),
         Refusal(
             meaning=Meaning.FULL,
             code="1312",
             example='{"error":{"message":"该模型当前访问量过大，请您稍后再试","code":"1312"}}',
             source="https://docs.z.ai/api-reference/api-code",
-            seen="2026-08",
+            seen="2026-11",
         ),
     ),
     failing=(

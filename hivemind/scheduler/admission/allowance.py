@@ -57,7 +57,7 @@ class Allowance:
                 self._open(kind, limit, binding=binding)
 
     def _open(self, kind: WindowKind, limit: float | None, *, binding: bool = False) -> Window:
-        credits = None if self._terms is None or kind.of_a_day else Credits(self._terms)
+        credits = None if self._terms is None or kind.is_long else Credits(self._terms)
         window = self.windows[kind] = Window(kind, limit, binding=binding, credits=credits)
         return window
 

@@ -142,13 +142,15 @@ class Circuit:
         state: Literal["closed", "open", "probe"],
         reopens_in_s: float | None,
         forced: Literal["open", "closed"] | None,
+        family: str | None,
     ) -> bool:
         """Take over a shared state; `probe`: the one probe is to be sent from here. Return whether it changed."""
         states = {"open": CircuitState.OPEN, "probe": CircuitState.HALF_OPEN}
         entered = states.get(forced or state, CircuitState.CLOSED)
-        changed = entered is not self.state or forced != self.forced
+        changed = entered is not self.state or forced != self.forced or family != self.family
         if changed:
             self._enter(entered)
+            self.family = family
         self.forced = forced
         if entered is CircuitState.OPEN:
             self._opened_at = math.inf if reopens_in_s is None else now + reopens_in_s - self.config.cooldown_s

@@ -40,7 +40,8 @@ class Leasing:
         self.in_flight = [0] * len(Priority)  # requests in flight, by class
         self.unclaimed: dict[WindowKey, float] = {}
         """Credits of windows that aren't kept any more, to be given back."""
-        self.pause_is_own = False  # the provider asked this proxy for a pause, or a longer one, that no lease names yet
+        self.own_pauses: set[str | None] = set()
+        """Families (None: the lane) for which the provider asked this proxy for a pause that no lease names yet."""
         self.resumed = False  # an operator ended the pause
         self.forced: Literal["auto", "open", "closed", "probe"] | None = None  # an operator's command
         self.trips = 0  # number of the state of the circuit that results here are about

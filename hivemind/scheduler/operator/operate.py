@@ -65,7 +65,8 @@ class Operator:
                 for lane in self._lanes(key):
                     lane.reopen(now)
                     if lane.leasing is not None:
-                        lane.leasing.pause_is_own, lane.leasing.resumed, lane.leasing.urgent = False, True, True
+                        lane.leasing.own_pauses.clear()
+                        lane.leasing.resumed = lane.leasing.urgent = True
             case cmd.SetBudget(name):
                 check_budget(command)
                 agent = None if name is None else dispatcher.meet(name, now)

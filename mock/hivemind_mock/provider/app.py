@@ -19,6 +19,8 @@ from typing import Protocol
 import msgspec
 from starlette.types import Receive, Scope, Send
 
+from hivemind.providers.known import providers
+from hivemind.providers.table import Meaning, Refusal
 from hivemind_mock.provider.answer import Answer, Connection, decode, read_body
 from hivemind_mock.provider.config import MockConfig
 from hivemind_mock.provider.faults import REFUSALS, Dice, Fate, Fault, in_spell
@@ -41,6 +43,12 @@ _AGENT = re.compile(r"^/agent/[^/]+")
 _ECHO = re.compile(rb"\[echo ([A-Za-z0-9_-]{1,64})\]")
 """A prompt with this gets its word, and the piece's number, in front of each piece of the answer. It travels in the
 prompt, which every gateway passes on as it is, so that an answer can be told from every other."""
+_KINDS = {
+    Meaning.USED_UP: ErrorKind.QUOTA,
+    Meaning.FORBIDDEN: ErrorKind.QUOTA,
+    Meaning.THROTTLED: ErrorKind.RATE_LIMITED,
+    Meaning.FULL: ErrorKind.OVERLOADED,
+}
 _UNKNOWN_PATH = {"error": {"type": "not_found_error", "message": "no such path", "code": None, "param": None}}
 
 
@@ -115,6 +123,7 @@ class MockProvider:
         self._limiter = RateLimiter(config.limits)
         self._dice = Dice(config)
         self._formats = [FORMATS[name] for name in config.formats]
+        self._recorded = recorded(config.words)
         self._started = clock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -203,7 +212,11 @@ class MockProvider:
 
     async def _refuse(self, wire: Format, request: Request, error: ApiError, connection: Connection) -> None:
         status, headers, body = wire.error(error)
-        await connection.reply_json(status, body, headers + self._headers(wire, request, error.ident))
+        said: object = body
+        if (row := self._recorded.get(error.kind)) is not None:
+            status, said = row.status, msgspec.Raw(row.example.encode())
+            headers = [(name.encode(), value.encode()) for name, value in row.headers]
+        await connection.reply_json(status, said, headers + self._headers(wire, request, error.ident))
 
     async def _answer(self, asked: Asked, fate: Fate, connection: Connection) -> MockReply | None:
         wire, request, echo = asked.wire, asked.request, asked.echo
@@ -228,6 +241,12 @@ class MockProvider:
         wall = self.wall()
         date = (b"date", formatdate(wall, usegmt=True).encode())
         return [date, *wire.headers(request, ident, self._limiter.readings(self._clock()), wall)]
+
+
+def recorded(name: str) -> dict[ErrorKind, Refusal]:
+    """Return the first recorded refusal of each kind by the provider of this name, if one is known by it."""
+    rows = [row for provider in providers() if provider.name == name for row in provider.refusals]
+    return {_KINDS[row.meaning]: row for row in reversed(rows) if row.meaning in _KINDS}
 
 
 def _injected(fate: Fate) -> ApiError:

@@ -116,6 +116,8 @@ class MockConfig:
     seed: int = 0
     formats: tuple[str, ...] = ("anthropic", "openai_chat", "openai_responses", "google", "ollama")
     """Formats served; paths of the others are unknown."""
+    words: str = ""
+    """The provider in whose recorded words it refuses, as far as it has them; empty: in its format's."""
     limits: LimitConfig = field(default_factory=LimitConfig)
     latency: LatencyConfig = field(default_factory=LatencyConfig)
     faults: FaultConfig = field(default_factory=FaultConfig)

@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from hivemind.console import printable
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.parser import Parser, PrintCompletion
+from hivemind.providers.known import providers
 from hivemind.redaction.text import mask_arguments
 from hivemind.text.humanise import parse_number
 from hivemind_mock.provider.app import MockProvider
@@ -75,11 +76,17 @@ async def _run(argv: Sequence[str]) -> int:
     return 0
 
 
+_SPOKEN = tuple(provider.name for provider in providers() if provider.refusals)
+
+
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add `--seed`, `--format` and a flag for every field, such as `--rpm`, `--bad-gateway` or `--reply-tokens`."""
     parser.add_argument("--seed", metavar="N", help="the same seed and order of requests repeat a run [0]")
     parser.add_argument(
         "--format", action="append", metavar="NAME", help=f"serve only this one: {', '.join(FORMATS)}, or any [any]"
+    )
+    parser.add_argument(
+        "--words", metavar="PROVIDER", help=f"refuse in this one's recorded words: {', '.join(_SPOKEN)} [the format's]"
     )
     for part, config in _PARTS.items():
         group = parser.add_argument_group(part, config.__doc__)
@@ -115,6 +122,8 @@ def configured(namespace: argparse.Namespace, base: MockConfig) -> MockConfig:
         raise UsageError("--cache-read and --cache-write: add up to more than 1")
     if given["seed"] is not None:
         changes["seed"] = _value("--seed", "seed", int, given["seed"])
+    if given["words"] is not None:
+        changes["words"] = _choice("--words", _SPOKEN, given["words"])
     return replace(base, formats=_formats(given["format"], base), **changes)
 
 

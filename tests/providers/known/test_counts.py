@@ -51,6 +51,24 @@ def test_any_place(depth: int) -> None:
 
 
 @pytest.mark.parametrize(
+    "counts",
+    [
+        {"promptTokens": 100, "completionTokens": 20, "cachedPromptTokens": 64},
+        {"input_token_count": 100, "output_token_count": 20, "cache_hit_token_count": 64},
+        {"promptTokenCount": 100, "candidatesTokenCount": 20, "cachedContentTokenCount": 64},
+        {"inputTokens": 100, "outputTokens": 20, "cachedInputTokens": 64},
+        {"input_tokens": 100, "output_tokens": 20, "input_tokens_details": {"cached_tokens": 64}},
+        {"input_tokens": 36, "output_tokens": 20, "cache_read_input_tokens": 64},
+        {"n_prompt_tokens": 100, "n_generated_tokens": 20, "num_cached_tokens": 64, "max_output_tokens": 999},
+        {"prompt_eval_count": 100, "eval_count": 20, "cached": 64, "eval_duration": 999},
+    ],
+)
+def test_names_in_no_row(counts: dict[str, object]) -> None:
+    """Their words tell what they count."""
+    assert usage_in(json.dumps({"metrics": {"used": counts}}).encode()) == Usage(36, 64, 0, 20)
+
+
+@pytest.mark.parametrize(
     ("counts", "expected"),
     [
         ({"prompt_tokens": 100, "completion_tokens": 20, "cache_read_input_tokens": 60}, (40, 60, 0, 20)),

@@ -69,6 +69,7 @@ UNSEEN = {
     "a list of errors": b'{"result":null,"success":false,"errors":[{"code":7003,"message":"no route"}]}',
     "words alone": b'{"message":"Internal server error"}',
     "a type": b'{"__type":"com.amazon.coral.service#InternalFailure"}',
+    "a type in a wrapper": b'{"Output":{"__type":"coral#UnknownOperationException"},"Version":"1.0"}',
     "a status": b'{"status":"failed","reason":"x"}',
     "an exception": b'{"type":"exception","text":"x"}',
     "a detail": b'{"detail":"Upstream provider unavailable"}',
