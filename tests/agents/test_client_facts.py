@@ -135,6 +135,7 @@ def test_cline(tmp_path: Path) -> None:
     written(file, {"lastUsedProvider": "openai-compatible", "providers": keys})
     call = led("cline", "hello", folder=tmp_path, HOME=str(tmp_path))
     again = led("cline", "hello", folder=tmp_path, **call.environ)
+    assert again.environ["CLINE_SESSION_BACKEND_MODE"] == "local"  # else a daemon of another run asks
     copy = Path(again.environ["CLINE_PROVIDER_SETTINGS_PATH"])
     assert copy.stat().st_mode & 0o777 == 0o600
     found = {name: each["settings"] for name, each in json.loads(copy.read_text())["providers"].items()}

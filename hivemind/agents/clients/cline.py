@@ -9,6 +9,9 @@ from hivemind.agents.clients.facts import Call, Client, at, home, read_json
 _FILE = "CLINE_PROVIDER_SETTINGS_PATH"
 _SUFFIXES = {"anthropic": "/v1", "openai-native": "/v1", "openai-compatible": "/v1", "gemini": "/v1beta"}
 _COPY = "cline.json"
+_MODE = "CLINE_SESSION_BACKEND_MODE"
+"""`local`: the session runs in this process. Else it runs in a daemon (`hub`) which keeps the providers' file of the
+call that started it, another run's maybe."""
 
 
 def _value(call: Call, *names: str) -> str:
@@ -45,7 +48,9 @@ def _variables(call: Call) -> None:
     if call.arguments[:1] == ["auth"] or _served(content, used) is None:
         if call.environ.get(_FILE, "").endswith(_COPY):
             del call.environ[_FILE]
+            call.environ.pop(_MODE, None)
         return
+    call.environ[_MODE] = "local"
     providers = dict(at(content, "providers"))
     for name in {*_SUFFIXES, *providers}:
         suffix = _served(content, name)
