@@ -112,8 +112,8 @@ class Prices:
         import genai_prices
 
         if model == DEAREST:
-            found = _dearest(profile.priced_as)
-            return None if found is None else self._look_up(provider, found, tier)
+            dearest = _dearest(profile.priced_as)
+            return None if dearest is None else self._look_up(provider, dearest, tier)
         at = datetime.fromtimestamp(self._wall(), UTC)
         nothing = genai_prices.Usage(input_tokens=0, output_tokens=0)
         for seller, name in _sold_as(profile.priced_as, model):
@@ -143,7 +143,7 @@ def _dearest(seller: str) -> str | None:
         rates = _rates(model.get_prices(at, None))
         return 0.0 if rates is None else rates[-1][1] + rates[-1][5]
 
-    return max(models, key=price).id if models else None
+    return str(max(models, key=price).id) if models else None
 
 
 def _sold_as(seller: str, model: str) -> list[tuple[str, str]]:
