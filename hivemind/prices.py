@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hivemind.providers.profiles import PROFILES, plain_name
 from hivemind.providers.tiers import BATCH, FAST, FLEX, PRIORITY, ULTRAFAST
-from hivemind.scheduler.types import Usage
+from hivemind.scheduler.types import DEAREST, Usage
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelPrice
@@ -33,6 +33,9 @@ HOUR_FACTOR = 2
 """Price of a cache write for an hour in prices of plain input, where the library knows none. Anthropic's, which for
 five minutes is 1.25: https://platform.claude.com/docs/en/about-claude/pricing, "Prompt caching"."""
 
+
+_FREE: Rates = ((-1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0),)
+"""Of models that run at home."""
 
 _CONTEXTS = {
     BATCH: {"processing": "batch"},
@@ -70,7 +73,7 @@ class Prices:
         self._look_up("openai", "gpt-4o", "")
 
     def cost(self, provider: str, model: str, usage: Usage) -> float | None:
-        """US dollars; None where the price isn't known.
+        """US dollars; None where the price isn't known. The model :data:`.DEAREST` is unknown at gateways.
 
         `provider` is the name of a profile. A tier of service without a price of its own has the standard one.
         """
@@ -81,7 +84,7 @@ class Prices:
         try:
             rates = self._rates[key]
         except KeyError:
-            if len(self._rates) >= MODELS_KEPT or len(model) > NAME_LENGTH:
+            if model != DEAREST and (len(self._rates) >= MODELS_KEPT or len(model) > NAME_LENGTH):
                 return None
             rates = self._rates[key] = self._look_up(*key)
         if rates is None:
@@ -102,10 +105,15 @@ class Prices:
 
     def _look_up(self, provider: str, model: str, tier: str) -> Rates | None:
         profile = PROFILES.get(provider)
-        if profile is None or profile.priced_as is None or not model:
+        if profile is None or not model:
             return None
+        if profile.priced_as is None:
+            return _FREE
         import genai_prices
 
+        if model == DEAREST:
+            dearest = _dearest(profile.priced_as)
+            return None if dearest is None else self._look_up(provider, dearest, tier)
         at = datetime.fromtimestamp(self._wall(), UTC)
         nothing = genai_prices.Usage(input_tokens=0, output_tokens=0)
         for seller, name in _sold_as(profile.priced_as, model):
@@ -122,6 +130,20 @@ class Prices:
         at_tier = found.model.get_prices(at, _CONTEXTS.get(tier))
         factor = _FACTORS.get((found.provider.id, tier), 1.0) if at_tier == price else 1.0
         return _rates(at_tier, factor)
+
+
+def _dearest(seller: str) -> str | None:
+    """Return the model of which input and output together cost most; None: the seller is a gateway."""
+    from genai_prices.data import providers
+
+    models = next((each.models for each in providers if each.id == seller and seller != "litellm"), [])
+    at = datetime.now(UTC)
+
+    def price(model: Any) -> float:
+        rates = _rates(model.get_prices(at, None))
+        return 0.0 if rates is None else rates[-1][1] + rates[-1][5]
+
+    return str(max(models, key=price).id) if models else None
 
 
 def _sold_as(seller: str, model: str) -> list[tuple[str, str]]:

@@ -14,7 +14,7 @@ from genai_prices.data_snapshot import get_snapshot
 from genai_prices.types import ModelPrice
 
 from hivemind.prices import FRESH_S, MODELS_KEPT, Prices, _rates
-from hivemind.scheduler.types import Usage
+from hivemind.scheduler.types import DEAREST, Usage
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC).timestamp()
 USED = Usage(1_000, 200, 300, 100)
@@ -169,14 +169,30 @@ def test_models_are_known_by_all_their_names(provider: str, model: str) -> None:
         ("openai", ""),
         ("generic", "x" * 100_000),
         ("generic", "who/knows"),
-        ("ollama", "gpt-4o"),
         ("", "gpt-4o"),
         ("openai", "whisper-1"),
     ],
 )
 def test_an_unknown_price_is_none(provider: str, model: str) -> None:
-    """Not nothing: of a model nobody knows, one at home, one that isn't paid by the token."""
+    """Not nothing: of a model nobody knows, one that isn't paid by the token."""
     assert Prices(lambda: NOON).cost(provider, model, USED) is None
+
+
+def test_the_dearest_model() -> None:
+    """A provider's dearest costs no less than any it sells, also when too many models are known; at home nothing costs
+    anything, and a gateway's dearest isn't known."""
+    prices = Prices(lambda: NOON)
+    for number in range(MODELS_KEPT):
+        prices.cost("openai", f"made-up-{number}", USED)
+    used = Usage(input_tokens=1000, output_tokens=1000)
+    for provider, model in (("openai", "o1-pro"), ("anthropic", "claude-opus-4-1"), ("google", "gemini-2.5-pro")):
+        known = Prices(lambda: NOON).cost(provider, model, used)
+        dearest = prices.cost(provider, DEAREST, used)
+        assert known is not None
+        assert dearest is not None
+        assert dearest >= known
+    assert Prices(lambda: NOON).cost("ollama", "gpt-oss", used) == 0.0
+    assert prices.cost("generic", DEAREST, used) is None
 
 
 def test_a_model_is_looked_up_once_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:

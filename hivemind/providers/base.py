@@ -142,7 +142,7 @@ class Profile:
     count_cache_reads: bool = True
     priced_as: str | None = None
     """Its name in the library of prices. `litellm` means the model's maker, which may be written before its name
-    (`anthropic/claude-…`), as gateways do. None: its models have no known cost, as those that run at home."""
+    (`anthropic/claude-…`), as gateways do. None: its models cost nothing, since they run at home."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,8 @@ class Client:
 
     name: str = ""
     """`claude-code`, `codex`, `opencode`, `gemini-cli`, `qwen-code`, `pi`, `copilot`, `anthropic-sdk`, `openai-sdk`,
-    `google-sdk`, `ollama-sdk`, `litellm`, `langchain`, `vercel-ai`, `openai-agents`; empty for others."""
+    `google-sdk`, `ollama-sdk`, `litellm`, `langchain`, `vercel-ai`, `openai-agents`, `pydantic-ai`,
+    `agent-framework`, `semantic-kernel`; empty for others."""
     patience_s: float | None = None
     """How long it certainly waits for response headers; None: for ever, or unknown."""
     session: str = ""
@@ -102,9 +103,11 @@ _DAY = "2026-11-28"
 _CLAUDE_CODE = _program(
     "^claude-cli/", "claude-code", 290.0, TryAgain(10, 60.0, counts_overload=True, seen=f"2.1.332, {_DAY}")
 )
-_CODEX = _program("^codex", "codex", None, TryAgain(5, 120.0, reads_text=True, seen=f"0.171.0, {_DAY}"))
+_CODEX = _program(
+    "^codex", "codex", None, TryAgain(5, 120.0, reads_text=True, obeys_hint=False, seen=f"0.171.0, {_DAY}")
+)
 _COPILOT = _program("^copilot/", "copilot", 290.0, TryAgain(5, 120.0, obeys_hint=False, seen=f"1.0.102, {_DAY}"))
-_QWEN = TryAgain(3, 59.0, in_streams=False, seen=f"0.24.4, {_DAY}")
+_QWEN = TryAgain(3, 59.0, in_streams=False, obeys_hint=False, seen=f"0.24.4, {_DAY}")
 _VERCEL = TryAgain(2, 59.0, in_streams=False, hold_s=4.0, obeys_hint=False, seen=f"7.0.173 and cline 3.0.65, {_DAY}")
 _ANTHROPIC = TryAgain(2, 240.0, in_streams=False, seen=f"Python 2.11.0, JS 1.14.0, {_DAY}")
 _OPENAI = TryAgain(2, 120.0, in_streams=False, seen=f"Python 3.52.0, {_DAY}")
@@ -123,8 +126,13 @@ PROGRAMS: tuple[_Program, ...] = (
     _program("^opencode/", "opencode", 290.0, TryAgain(5, 120.0, obeys_hint=False, seen=f"1.18.33, {_DAY}")),
     _program("^GeminiCLI", "gemini-cli", 50.0, TryAgain(9, 240.0, obeys_hint=False, seen=f"0.61.0, {_DAY}")),
     _program("^pi/", "pi", 290.0, TryAgain(3, 0.0, hold_s=32.0, obeys_hint=False, seen=f"1.6.0, {_DAY}")),
-    _program("^litellm/", "litellm", 5990.0, UNKNOWN),
+    _program("^litellm/", "litellm", 5990.0, TryAgain(obeys_hint=False)),
+    # Frameworks ask again as the SDKs do that they stand on; of several, the least that one of them obeys.
+    _program("^langchain-anthropic/", "langchain", _PYTHON_S, replace(_ANTHROPIC, seen=f"1.7.10, {_DAY}")),
     _program("^langchain", "langchain", _PYTHON_S, _CAREFUL),
+    _program("^pydantic-ai/", "pydantic-ai", _PYTHON_S, replace(_OPENAI, seen=f"2.68.0, {_DAY}")),
+    _program("^agent-framework-python/", "agent-framework", _PYTHON_S, replace(_OPENAI, seen=f"1.23.0, {_DAY}")),
+    _program("^semantic-kernel-python/", "semantic-kernel", _PYTHON_S, replace(_OPENAI, seen=f"1.45.0, {_DAY}")),
     _program("^Agents/", "openai-agents", _PYTHON_S, _CAREFUL),
     _program(r"\bai-sdk[/-]", "vercel-ai", _NODE_S, _VERCEL),
     _program(r"^(?:Async)?Anthropic/JS 0\.", "anthropic-sdk", _NODE_S, _SHORT),
@@ -146,6 +154,7 @@ _SESSIONS = (
     "x-session-id",
     "conversation_id",
     "x-session-affinity",
+    "x-task-id",  # cline's, to its own service and what stands in for it
     "x-hivemind-session",  # of clients that `hivemind run` gives a session, because they name none
 )
 _LOW_CLASSES = frozenset({"auxiliary", "side_reply", "background-task", "summary-extraction", "followup-generation"})
@@ -153,6 +162,10 @@ _LOW_CLASSES = frozenset({"auxiliary", "side_reply", "background-task", "summary
 
 `main`, `subagent`, `workflow` and `compaction` keep the agent's own priority: the next step depends on them, and
 naming NORMAL here would undo what the operator set."""
+_FOLDER = b"Session folder: "
+_COPILOT_SESSION = re.compile(
+    _FOLDER + rb"""[^\s"]{1,500}session-state[/\\]+([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"""
+)
 _CODEX_TITLE = '"thread_source":"thread_title"'
 """In Codex's turn metadata: a session of its own that only makes the title of another."""
 
@@ -176,6 +189,13 @@ def client_of(headers: Headers) -> Client:
     )
 
 
+def session_in(client: Client, body: bytes) -> str:
+    """Return the session that a client names only in its prompt: Copilot's, by its folder (1.0); empty: none."""
+    at = body.find(_FOLDER) if client.name == "copilot" and not client.session else -1
+    found = None if at < 0 else _COPILOT_SESSION.match(body, at)
+    return "" if found is None else found[1].decode()
+
+
 def _recognise(values: dict[str, str]) -> Client:
     if "x-claude-code-session-id" in values:
         return _CLAUDE_CODE[1]
@@ -190,14 +210,18 @@ def _recognise(values: dict[str, str]) -> Client:
 def _patience(program: Client, values: dict[str, str]) -> float | None:
     """Return the deadline that the client states, less a margin, but no more than its program is known to wait.
 
-    Python SDKs keep the deadline they state; on Node the runtime's limit is shorter than the SDK's.
+    Python SDKs keep the deadline they state, and have none if they state none; on Node the runtime's limit is shorter
+    than the SDK's.
     """
     names = ("x-stainless-read-timeout", "x-stainless-timeout")
     stated = next((found for name in names if (found := parse_number(values.get(name, "")))), None)
+    python = values.get("x-stainless-lang") == "python"
+    if stated is None and python:
+        return None  # they leave it out where they have none
     if stated is None or stated <= 0:
         return program.patience_s
     tolerated = max(stated - 10.0, stated * 0.8)
-    limit = None if values.get("x-stainless-lang") == "python" else program.patience_s
+    limit = None if python else program.patience_s
     return tolerated if limit is None else min(tolerated, limit)
 
 

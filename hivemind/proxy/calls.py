@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from hivemind import agent_names
 from hivemind.providers.base import Facts
-from hivemind.providers.clients import client_of
+from hivemind.providers.clients import client_of, session_in
 from hivemind.providers.outline import SHORT
 from hivemind.providers.paths import METHOD_OVERRIDES, dialect_for, is_free
 from hivemind.proxy.asgi import Scope, StepRunner
@@ -111,6 +111,8 @@ class CallReader:
         return self._call(head, head.dialect.facts(head.path, head.query, head.about_body, body), body, tokens)
 
     def _call(self, head: CallHead, facts: Facts, body: bytes, tokens: tuple[bytes, ...]) -> Call:
+        if not facts.session and (session := session_in(head.client, body)):
+            facts = replace(facts, session=session)
         key = (facts.model, facts.session, tokens, self._claims.changes)
         last = head.last
         if last.key == key and last.identity is not None:

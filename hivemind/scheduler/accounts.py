@@ -30,7 +30,7 @@ class Spent:
     unpriced: int = 0
     """Tokens of models whose price isn't known."""
     estimated: int = 0
-    """Of the tokens, those that the provider didn't state."""
+    """Of the tokens, those that the provider didn't state, or whose price is another model's."""
 
     def plus(self, other: Spent, factor: int = 1) -> Spent:
         """Return the sum of this and `factor` times the other."""
@@ -237,4 +237,5 @@ class Account:
             self.reserved_tokens,
             None if share is None else spent.tokens,
             None if share is None else spent.dollars,
+            total.estimated,
         )

@@ -92,8 +92,9 @@ class BudgetConfig:
     pool_tokens: int | None = None  # of all agents together
     pool_dollars: float | None = None
     per: Literal["run", "day", "ever"] = "run"  # the period of budgets that name none
-    unpriced: Literal["count", "refuse"] = "count"
-    """A model without a known price, under a budget in dollars: report it and count its tokens, or refuse it."""
+    unpriced: Literal["estimate", "count", "refuse"] = "estimate"
+    """A model without a known price, under a budget in dollars: price it as the dearest one of its provider, if that is
+    known; else, or always, report it and count its tokens; or refuse it."""
 
 
 @dataclass(frozen=True, slots=True)

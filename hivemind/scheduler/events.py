@@ -199,6 +199,8 @@ class BudgetState:
     here_tokens: int | None = None
     here_dollars: float | None = None
     """Of what is used, this proxy's part; None: no other proxy counts against the budget."""
+    estimated: int = 0
+    """Of the used tokens those that the provider didn't state, or whose price is its dearest model's."""
 
     @property
     def share(self) -> float:
@@ -221,6 +223,8 @@ class PriceUnknown(Event, frozen=True):
 
     agent: str
     model: str
+    estimated: bool = False
+    """It counts with the price of its provider's dearest model."""
 
 
 class AgentBegan(Event, frozen=True):

@@ -16,12 +16,12 @@ from hivemind.scheduler.commands import Rejected, SetBudget
 from hivemind.scheduler.config import BudgetConfig
 from hivemind.scheduler.events import BudgetState, BudgetWarned, Event, PriceUnknown
 from hivemind.scheduler.ticket import FINAL_STATUS, Agent, Refusal, Ticket
-from hivemind.scheduler.types import Price, Usage
+from hivemind.scheduler.types import DEAREST, Price, Usage
 
 WARN_SHARE = 0.85
 MOST_TOKENS = 10**15  # a ceiling that every reader of a snapshot can represent exactly
 MOST_DOLLARS = 1e9
-_FREE = (0, 0.0, 0)
+_FREE = (0, 0.0, 0, False)
 MOST_UNPRICED = 256  # models without a price of which an agent's use is told; later ones are likely made up
 MOST_WAITING = 1000  # usages of an agent that wait for prices; the tokens of more count as without a price
 DEEPEST = 16  # generations that a request is charged to; deeper ones are taken to be made up
@@ -132,8 +132,8 @@ class Ledger:
         """Free what was set aside for an attempt that has ended, and charge what it used."""
         agent, model = ticket.agent, ticket.request.model
         reserved_tokens, reserved_dollars = ticket.reserved_tokens, ticket.reserved_dollars
-        tokens, dollars, unpriced = _FREE if usage is None else self._cost(ticket.provider, model, usage)
-        estimated = 0 if usage is None else usage.estimated_tokens
+        tokens, dollars, unpriced, guessed = _FREE if usage is None else self._cost(ticket.provider, model, usage)
+        estimated = tokens if guessed else 0 if usage is None else usage.estimated_tokens
         for account in agent.accounts:
             account.in_flight -= 1
             account.reserved_tokens -= reserved_tokens
@@ -150,22 +150,30 @@ class Ledger:
         self.unsaved.add(agent.name)
         if usage is not None and self._price is None:
             self._wait(agent, Unpriced(ticket.provider, model, usage))
-        if unpriced and model not in agent.unpriced_models and len(agent.unpriced_models) < MOST_UNPRICED:
+        if (unpriced or guessed) and model not in agent.unpriced_models and len(agent.unpriced_models) < MOST_UNPRICED:
             agent.unpriced_models.add(model)
             if any(account.budget.dollars is not None for account in agent.limits):
-                self._emit(PriceUnknown(now, agent.name, model))
+                self._emit(PriceUnknown(now, agent.name, model, guessed))
 
     def cost(self, provider: str, model: str, usage: Usage) -> Spent:
         """Return a usage in tokens and dollars; in tokens alone while prices aren't known."""
-        return Spent(*self._cost(provider, model, usage), usage.estimated_tokens)
+        tokens, dollars, unpriced, guessed = self._cost(provider, model, usage)
+        return Spent(tokens, dollars, unpriced, tokens if guessed else usage.estimated_tokens)
 
-    def _cost(self, provider: str, model: str, usage: Usage) -> tuple[int, float, int]:
-        """Return the tokens, the dollars and the tokens without a price."""
+    def _cost(self, provider: str, model: str, usage: Usage) -> tuple[int, float, int, bool]:
+        """Return the tokens, the dollars, the tokens without a price, and whether the dollars are another model's."""
         tokens = usage.total
         if self._price is None:
-            return tokens, 0.0, 0
+            return tokens, 0.0, 0, False
         dollars = self._price(provider, model, usage)
-        return (tokens, 0.0, tokens) if dollars is None else (tokens, dollars, 0)
+        if dollars is not None:
+            return tokens, dollars, 0, False
+        dollars = self._dearest(provider, usage)
+        return (tokens, 0.0, tokens, False) if dollars is None else (tokens, dollars, 0, True)
+
+    def _dearest(self, provider: str, usage: Usage) -> float | None:
+        """Return the price of a model that has none, if it is to be estimated and its provider is known."""
+        return self._price(provider, DEAREST, usage) if self._price and self.config.unpriced == "estimate" else None
 
     def price_by(self, price: Price) -> None:
         """Use these prices from now on, for what was used before too."""
@@ -208,8 +216,8 @@ class Ledger:
     def _charge(self, agent: Agent, waiting: _Waiting) -> None:
         """Add the price, now that it is known; the tokens are counted already."""
         what = waiting.what
-        _, dollars, unpriced = self._cost(what.provider, what.model, what.usage)
-        more = Spent(0, dollars, unpriced)
+        tokens, dollars, unpriced, guessed = self._cost(what.provider, what.model, what.usage)
+        more = Spent(0, dollars, unpriced, tokens - what.usage.estimated_tokens if guessed else 0)
         for account in agent.accounts:
             account.ever = account.ever.plus(more)
             if any(per == "run" and account in begun for per, begun in waiting.before):
@@ -228,7 +236,8 @@ class Ledger:
             return 0.0
         request = ticket.request
         usage = Usage(input_tokens=ticket.estimated_input, output_tokens=ticket.estimated_output, tier=request.tier)
-        return self._price(ticket.provider, request.model, usage) or 0.0
+        dollars = self._price(ticket.provider, request.model, usage)
+        return (self._dearest(ticket.provider, usage) if dollars is None else dollars) or 0.0
 
     # --- Reviews ---------------------------------------------------------------------------------------------------
 

@@ -145,6 +145,8 @@ class Usage:
 
 Price = Callable[[str, str, Usage], float | None]
 """The price of a usage in US dollars, from provider, model and usage; None: it isn't known."""
+DEAREST = "*"
+"""In place of a model: the dearest one that the provider is known to sell."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,8 +126,9 @@ class BudgetSettings(Section):
     """Likewise, by public prices."""
     per: Literal["run", "day", "ever"] = _BUDGET.per
     """What a budget counts that doesn't say: a run, a day, or everything."""
-    unpriced: Literal["count", "refuse"] = _BUDGET.unpriced
-    """A model without a known price, on a budget in dollars: say so and go on, or refuse it."""
+    unpriced: Literal["estimate", "count", "refuse"] = _BUDGET.unpriced
+    """A model without a known price, on a budget in dollars: price it as its provider's dearest, count no dollars, or
+    refuse it."""
 
 
 class CheckpointSettings(Section):

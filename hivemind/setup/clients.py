@@ -1,8 +1,8 @@
 """The clients, and how to point each at the proxy: what to paste, where, how to check it and how to undo it.
 
-Tried with Claude Code 2.1, Codex 0.169, opencode 1.18, Gemini CLI 0.61, aider 0.86 and Copilot's command line 1.0; the
-rest is by the vendors' pages, which are named with each client. Editors' own agents mostly talk to their vendor's
-servers, which nothing on this machine can change; what is left is said with each.
+Tried with Claude Code 2.1, Codex 0.171, opencode 1.18, Gemini CLI 0.61, aider 0.86, Copilot's command line 1.0, pi 1.6,
+cline 3.0 and Qwen Code 0.24; the rest is by the vendors' pages, which are named with each client. Editors' own agents
+mostly talk to their vendor's servers, which nothing on this machine can change; what is left is said with each.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ from urllib.parse import quote
 from hivemind.control.discovery import is_loopback, is_public
 from hivemind.setup.routes import (
     COPILOT_MODEL,
+    CRUSH,
     GEMINI_SETTINGS,
     INLINE_TOKEN,
     SUFFIXES,
     codex_settings,
     opencode_providers,
+    pi_extension,
 )
 from hivemind.text import shells
 from hivemind.text.shells import TOKEN, TOKEN_VARIABLE, Shell
 
-Language = Literal["shell", "command", "toml", "json", "dotenv", "python", "url"]
+Language = Literal["shell", "command", "toml", "json", "dotenv", "python", "javascript", "url"]
 """`shell` sets variables of the shell that starts the client, `command` is a program to be run once."""
 
 
@@ -390,7 +392,8 @@ def codex(target: Target) -> Steps:
         ),
         undo=Snippet("To undo it, take the lines out of config.toml again.", ""),
         needs="An OpenAI upstream, and the key in OPENAI_API_KEY; for a single session, a key saved with codex login"
-        " --with-api-key. A ChatGPT login is for another service than api.openai.com.",
+        " --with-api-key. A ChatGPT login is for another service than api.openai.com: hivemind run leaves Codex alone"
+        " then, and says so.",
         notes=(
             "The URL ends in /v1. Codex doesn't read OPENAI_BASE_URL any more.",
             "Without a provider of its own it tries a WebSocket first, says that this failed, and goes on over HTTP.",
@@ -459,6 +462,107 @@ def aider(target: Target) -> Steps:
     )
 
 
+@client("pi", "an extension in a file", "pi", "https://github.com/earendil-works/pi")
+def pi(target: Target) -> Steps:
+    urls = {"anthropic": target.base, "openai": f"{target.base}/v1", "google": f"{target.base}/v1beta"}
+    return Steps(
+        snippets=(
+            Snippet("In ~/.pi/agent/extensions/hivemind.js", pi_extension(urls).rstrip(), "javascript"),
+            in_json(
+                "Or in ~/.pi/agent/models.json, beside what is there",
+                {"providers": {name: {"baseUrl": url} for name, url in urls.items()}},
+            ),
+        ),
+        undo=Snippet("To undo it, remove the file, or take the entries out of models.json.", ""),
+        needs="An upstream for each provider in use. pi keeps the keys it has, from pi auth or the environment.",
+        notes=(
+            "The extension also names each session, which models.json can't. A provider of your own takes the base URL"
+            " of its API: /v1 for chat completions and responses, none for Anthropic's, /v1beta for Google's.",
+        ),
+    )
+
+
+@client("cline", "one command", "cline", "https://docs.cline.bot/cline-cli/overview")
+def cline(target: Target) -> Steps:
+    key = shells.variable(target.shell, "OPENAI_API_KEY")
+    url = shells.filled(target.shell, f"{target.base}/v1")
+    models = (("openai", key, "gpt-5.4"),)
+    lines = [f"cline auth -p {name} -k {secret} -b {url} -m {model}" for name, secret, model in models]
+    return Steps(
+        snippets=(Snippet("In a shell, with the model you want", "\n".join(lines), "shell"),),
+        undo=Snippet("To undo it, run cline auth again, without -b.", ""),
+        needs="An OpenAI upstream, and the key in OPENAI_API_KEY. cline auth takes a URL for no other provider; in"
+        " ~/.cline/data/settings/providers.json anthropic takes the same as baseUrl. cline's own account goes past"
+        " HiveMind.",
+        notes=(
+            "The URL ends in /v1. Sessions run in a daemon, which may have begun with another URL; with"
+            " CLINE_SESSION_BACKEND_MODE=local they don't, as in hivemind run.",
+            "cline names no session: all of them are one agent, unless each has a URL of its own.",
+        ),
+    )
+
+
+@client("Qwen Code", "variables, or settings.json", "qwen", "https://qwenlm.github.io/qwen-code-docs")
+def qwen_code(target: Target) -> Steps:
+    model = {
+        "id": "qwen3-coder-plus",
+        "envKey": "OPENAI_API_KEY",
+        "baseUrl": f"{target.base}/v1",
+        "generationConfig": {"customHeaders": {"x-session-id": "${session_id}"}},
+    }
+    return Steps(
+        snippets=(
+            Snippet(HERE, exports(target, "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"), "shell"),
+            in_json(
+                "Or in ~/.qwen/settings.json, beside what is there, where each session is then named",
+                {
+                    "modelProviders": {"openai": [model]},
+                    "outboundCorrelation": {"allowDynamicHeaderValues": True},
+                },
+            ),
+        ),
+        undo=unset(target, "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", also="take the entries out of settings.json"),
+        needs="An upstream for the provider in use, as openai=https://dashscope.aliyuncs.com/compatible-mode/v1, and"
+        " its key in OPENAI_API_KEY (ANTHROPIC_API_KEY with --auth-type anthropic). A Qwen login goes past HiveMind.",
+        notes=(
+            "OpenAI's URL ends in /v1, Anthropic's doesn't. A baseUrl in modelProviders overrides the variables.",
+            "Without that header no session is named: all of them are one agent, unless each has a URL of its own.",
+        ),
+    )
+
+
+@client("Crush", "variables, or crush.json", "crush", "https://github.com/charmbracelet/crush")
+def crush(target: Target) -> Steps:
+    lines = [shells.exported(target.shell, name, target.base + suffix) for name, suffix in CRUSH.items()]
+    providers = {"anthropic": {"base_url": target.base}, "openai": {"base_url": f"{target.base}/v1"}}
+    return Steps(
+        snippets=(
+            Snippet(HERE, "\n".join(lines), "shell"),
+            in_json(
+                "Or in crush.json of the project, or ~/.config/crush/crush.json for all of them",
+                {"$schema": "https://charm.land/crush.json", "providers": providers},
+            ),
+        ),
+        undo=unset(target, *CRUSH, also="take the entries out of crush.json"),
+        needs="An upstream for each provider in use. Crush keeps the keys it has.",
+        notes=("By its documentation; it wasn't tried. OpenAI's URL ends in /v1, Anthropic's doesn't.",),
+    )
+
+
+@client("Amp", "agents that it starts, not its own", "claude", "https://ampcode.com/manual")
+def amp(target: Target) -> Steps:
+    return Steps(
+        limits=(
+            "Amp's own agents talk to its own servers, which call the models; there is no base URL of a model to"
+            " change.",
+        ),
+        snippets=(_in_its_terminal("Amp", target),),
+        undo=unset(target, "ANTHROPIC_BASE_URL"),
+        needs="An Anthropic upstream, for Claude Code.",
+        notes=("By its documentation; it wasn't tried. hivemind run says that Amp's requests go past HiveMind.",),
+    )
+
+
 @client("Anything else", "variables and code for the providers' SDKs", "worker")
 def generic(target: Target) -> Steps:
     key = shells.variable(target.shell, "ANTHROPIC_API_KEY")
@@ -478,7 +582,7 @@ def generic(target: Target) -> Steps:
         needs="An upstream for each provider in use. The SDKs read ANTHROPIC_API_KEY and OPENAI_API_KEY as before.",
         notes=(
             "OpenAI's URL ends in /v1, Anthropic's doesn't. As Anthropic's go GOOGLE_GEMINI_BASE_URL (Google Gen AI"
-            " SDKs), AZURE_OPENAI_ENDPOINT and OLLAMA_HOST.",
+            " SDKs), AZURE_OPENAI_ENDPOINT, OLLAMA_HOST, and ANTHROPIC_API_URL, which LangChain reads first.",
             f"Where only headers can be set, x-hivemind-agent: {target.agent} gives the name. x-hivemind-priority is"
             " critical, high, normal or low.",
         ),
@@ -487,7 +591,23 @@ def generic(target: Target) -> Steps:
 
 CLIENTS: Mapping[str, Client] = {
     client.name: client
-    for client in (claude_code, codex, cursor, windsurf, copilot, opencode, gemini, aider, generic, mcp)
+    for client in (
+        claude_code,
+        codex,
+        cursor,
+        windsurf,
+        copilot,
+        opencode,
+        gemini,
+        aider,
+        pi,
+        cline,
+        qwen_code,
+        crush,
+        amp,
+        generic,
+        mcp,
+    )
 }
 
 _QUICK = (

@@ -126,7 +126,8 @@ def how_used(state: BudgetState) -> str:
     blind = (
         f" (and {plural(state.unpriced, 'token')} without a known price)" if state.unpriced and state.dollars else ""
     )
-    return f"{' and '.join(parts)} used {PERIODS[state.per]}{_by_whom(state)}{blind}"
+    guessed = f" (with {plural(state.estimated, 'token')} by estimate)" if state.estimated and state.dollars else ""
+    return f"{' and '.join(parts)} used {PERIODS[state.per]}{_by_whom(state)}{blind}{guessed}"
 
 
 def _by_whom(state: BudgetState) -> str:

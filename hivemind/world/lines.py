@@ -170,7 +170,8 @@ def _budget_warned(event: ev.BudgetWarned) -> Words:
 
 
 def _price_unknown(event: ev.PriceUnknown) -> Words:
-    return "warn", "budget", event.agent, f"the price of {event.model} isn't known, so its dollars don't count"
+    so = "it counts as its provider's dearest model (an estimate)" if event.estimated else "so its dollars don't count"
+    return "warn", "budget", event.agent, f"the price of {event.model} isn't known, {so}"
 
 
 def _recording_changed(event: ev.RecordingChanged) -> Words:

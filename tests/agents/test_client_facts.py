@@ -29,7 +29,7 @@ def test_known() -> None:
         client = client_of(program)
         assert client is not None
         assert program in client.programs
-    assert set(PACKAGES.values()) == set(PROGRAMS)
+    assert set(PACKAGES.values()) == set(PROGRAMS) - {"cursor-agent"}  # which no package has
     assert client_of("claudette") is None
     assert shells.TOKEN_VARIABLE == TOKEN_VARIABLE
 
@@ -110,6 +110,121 @@ def test_pi(tmp_path: Path) -> None:
     assert Path(path).stat().st_mode & 0o77 == 0
     assert led("pi", "list", folder=tmp_path).arguments == ["list"]
     assert led("pi", "hello").arguments == ["hello"]
+
+
+def written(path: Path, content: object) -> Path:
+    """A JSON file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content))
+    return path
+
+
+def test_pi_with_providers_of_the_user(tmp_path: Path) -> None:
+    """They are pointed too, each as its API wants it."""
+    own = {"mine": {"api": "openai-completions"}, "cloud": {"api": "bedrock"}, "openai": {"api": "openai-completions"}}
+    written(tmp_path / ".pi" / "agent" / "models.json", {"providers": own})
+    text = Path(led("pi", "-p", "x", folder=tmp_path, HOME=str(tmp_path)).arguments[1]).read_text()
+    assert f'pi.registerProvider("mine", {{"baseUrl": "{NAMED}/v1"}});' in text
+    assert "cloud" not in text
+
+
+def test_cline(tmp_path: Path) -> None:
+    """cline gets a copy of its providers with the run's base URLs; `cline auth` still changes the user's own file."""
+    keys = {"openai-compatible": {"settings": {"apiKey": "k", "baseUrl": "https://elsewhere"}}}
+    file = tmp_path / ".cline" / "data" / "settings" / "providers.json"
+    written(file, {"lastUsedProvider": "openai-compatible", "providers": keys})
+    call = led("cline", "hello", folder=tmp_path, HOME=str(tmp_path))
+    again = led("cline", "hello", folder=tmp_path, **call.environ)
+    assert again.environ["CLINE_SESSION_BACKEND_MODE"] == "local"  # else a daemon of another run asks
+    copy = Path(again.environ["CLINE_PROVIDER_SETTINGS_PATH"])
+    assert copy.stat().st_mode & 0o777 == 0o600
+    found = {name: each["settings"] for name, each in json.loads(copy.read_text())["providers"].items()}
+    assert found["openai-compatible"] == {
+        "provider": "openai-compatible",
+        "apiKey": "k",
+        "baseUrl": f"{NAMED}/v1",
+    }
+    assert (found["anthropic"]["baseUrl"], found["gemini"]["baseUrl"]) == (f"{NAMED}/v1", f"{NAMED}/v1beta")
+    assert "CLINE_PROVIDER_SETTINGS_PATH" not in led("cline", "auth", folder=tmp_path, **call.environ).environ
+    assert json.loads(file.read_text())["providers"] == keys
+
+
+def test_qwen_code(tmp_path: Path) -> None:
+    """Qwen Code gets system settings in which the models that its own list have the run's base URLs."""
+    models = {"openai": [{"id": "m", "baseUrl": "https://elsewhere"}], "anthropic": [{"id": "c"}]}
+    written(tmp_path / ".qwen" / "settings.json", {"modelProviders": models})
+    written(tmp_path / "system.json", {"ui": {"theme": "x"}})
+    environ = {"HOME": str(tmp_path), "QWEN_CODE_SYSTEM_SETTINGS_PATH": str(tmp_path / "system.json")}
+    call = led("qwen", "--openai-base-url", "https://elsewhere", "hello", folder=tmp_path, **environ)
+    assert call.arguments == ["--openai-base-url", f"{NAMED}/v1", "hello"]
+    path = Path(call.environ["QWEN_CODE_SYSTEM_SETTINGS_PATH"])
+    assert json.loads(path.read_text()) == {
+        "ui": {"theme": "x"},
+        "modelProviders": {
+            "openai": [{"id": "m", "baseUrl": f"{NAMED}/v1"}],
+            "anthropic": [{"id": "c", "baseUrl": NAMED}],
+        },
+    }
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+_CHATGPT = {"auth_mode": "chatgpt", "OPENAI_API_KEY": None, "tokens": {"access_token": "t"}}
+_GOOGLE = {"security": {"auth": {"selectedType": "oauth-personal"}}}
+_QWEN = {"security": {"auth": {"selectedType": "qwen-oauth"}}}
+
+
+@pytest.mark.parametrize(
+    ("command", "why", "files"),
+    [
+        ("amp -x hi", "own servers", {}),
+        ("cursor-agent -p hi", "own servers", {}),
+        ("copilot -p hi", "its models are GitHub's", {}),
+        ("cline hi", "its provider cline", {}),
+        ("cline -P openrouter hi", "its provider openrouter", {}),
+        ("cline -P anthropic hi", "", {}),
+        ("cline --version", "", {}),
+        ("codex exec hi", "ChatGPT login", {".codex/auth.json": _CHATGPT}),
+        ("codex login status", "", {".codex/auth.json": _CHATGPT}),
+        ("codex exec hi", "", {".codex/auth.json": {"auth_mode": "apikey", "OPENAI_API_KEY": "sk-0"}}),
+        ("codex exec -c model_provider=mine hi", "its provider mine", {}),
+        ("codex --oss exec hi", "--oss", {}),
+        ("gemini -p hi", "oauth-personal", {".gemini/settings.json": _GOOGLE}),
+        ("qwen -p hi", "qwen-oauth", {".qwen/settings.json": _QWEN}),
+        ("qwen -p hi --auth-type openai", "", {".qwen/settings.json": _QWEN}),
+        ("opencode run -m groq/llama hi", "its provider groq", {}),
+        ("opencode run -m openai/gpt-5 hi", "", {}),
+        ("aider --model gemini/gemini-2.5-pro", "gemini/gemini-2.5-pro", {}),
+        ("aider --model sonnet", "", {}),
+        (
+            "crush run hi",
+            "provider mine",
+            {".config/crush/crush.json": {"providers": {"mine": {"base_url": "http://x"}}}},
+        ),
+        ("crush run hi", "", {}),
+        ("npx cline hi", "its provider cline", {}),
+    ],
+)
+def test_what_goes_past_is_said(
+    command: str, why: str, files: dict[str, object], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A client whose requests won't take the run's path says so in one line, and only then."""
+    for name, content in files.items():
+        written(tmp_path / name, content)
+    program, *arguments = command.split()
+    led(program, *arguments, folder=tmp_path, HOME=str(tmp_path))
+    said = capfd.readouterr().err
+    assert why in said if why else not said
+    assert said.count("\n") == (said.count("requests go past HiveMind: ") == 1)
+
+
+def test_codex_with_a_provider_of_its_own(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """config.toml may name one, above its tables; a ChatGPT login's token isn't sent to an OpenAI upstream."""
+    written(tmp_path / "auth.json", _CHATGPT)
+    call = led("codex", "exec", "hello", CODEX_HOME=str(tmp_path))
+    assert [word for word in call.arguments if "openai" in word] == []
+    (tmp_path / "config.toml").write_text('model_provider = "mine" # mine\n[profiles.x]\nmodel_provider = "other"\n')
+    led("codex", "exec", "hello", CODEX_HOME=str(tmp_path))
+    assert capfd.readouterr().err.splitlines()[1].endswith("they go to its provider mine")
 
 
 def test_codex() -> None:

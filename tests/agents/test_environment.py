@@ -31,6 +31,7 @@ def test_every_sdk() -> None:
         "HIVEMIND_URL": URL,
         "HIVEMIND_ROUTE": BASE,
         "ANTHROPIC_BASE_URL": BASE,
+        "ANTHROPIC_API_URL": BASE,
         "ANTHROPIC_API_BASE": BASE,
         "OPENAI_BASE_URL": f"{BASE}/v1",
         "OPENAI_API_BASE": f"{BASE}/v1",
@@ -38,6 +39,9 @@ def test_every_sdk() -> None:
         "OLLAMA_HOST": BASE,
         "OLLAMA_API_BASE": BASE,
         "AIDER_OPENAI_API_BASE": f"{BASE}/v1",
+        "ANTHROPIC_API_ENDPOINT": BASE,
+        "OPENAI_API_ENDPOINT": f"{BASE}/v1",
+        "GEMINI_API_ENDPOINT": BASE,
         "OPENCODE_CONFIG_CONTENT": json.dumps(
             {"provider": {name: {"options": {"baseURL": f"{BASE}/v1"}} for name in ("anthropic", "openai")}}
         ),

@@ -29,8 +29,9 @@ from hivemind_mock.provider.serve import serving
 
 STARTS = ("direct", "sh -c", "wrapper", "npx")
 """How a client is started: by its name, in a shell, by a script of the user's, by npx."""
-SETTINGS, PRIVATE = "settings", "private"
-"""By its name, but Claude Code with another base URL in its settings file; and before a proxy that wants a token."""
+SETTINGS, PRIVATE, BESIDE = "settings", "private", "beside"
+"""By its name, but Claude Code with another base URL in its settings file; before a proxy that wants a token; and in
+a script with another client."""
 END = "All done, as planned."
 SUB_AGENT = "Count the files of this folder."
 SHOWN = 400

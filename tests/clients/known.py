@@ -60,6 +60,34 @@ def _gemini(home: Path) -> None:
     (home / ".gemini" / "settings.json").write_text(json.dumps(settings))
 
 
+def _cline(home: Path) -> None:
+    """It takes its provider from a file; the base URL in it leads nowhere."""
+    folder = home / ".cline" / "data" / "settings"
+    folder.mkdir(parents=True)
+    settings = {"provider": "openai-compatible", "apiKey": "k", "model": "gpt-5.4", "baseUrl": "http://127.0.0.1:9/v1"}
+    entry = {"settings": settings, "updatedAt": "2026-11-28T00:00:00.000Z", "tokenSource": "manual"}
+    content = {"version": 1, "lastUsedProvider": settings["provider"], "modes": {}}
+    content["providers"] = {settings["provider"]: entry}
+    (folder / "providers.json").write_text(json.dumps(content))
+
+
+def _qwen(home: Path) -> None:
+    """Models that the settings list have their own base URL."""
+    (home / ".qwen").mkdir()
+    model = {"id": "gpt-5.4", "envKey": "OPENAI_API_KEY", "baseUrl": "http://127.0.0.1:9/v1"}
+    settings = {"modelProviders": {"openai": [model]}, "security": {"auth": {"selectedType": "openai"}}}
+    (home / ".qwen" / "settings.json").write_text(json.dumps(settings))
+
+
+def _pi(home: Path) -> None:
+    """A provider of the user's own."""
+    folder = home / ".pi" / "agent"
+    folder.mkdir(parents=True)
+    provider = {"baseUrl": "http://127.0.0.1:9/v1", "api": "openai-completions", "apiKey": "k"}
+    content = {"providers": {"mine": {**provider, "models": [{"id": "gpt-5.4"}]}}}
+    (folder / "models.json").write_text(json.dumps(content))
+
+
 _CLAUDE = ("-p", PROMPT, "--model", "claude-sonnet-4-5", "--allowedTools", "Bash", "Agent")
 _CODEX = ("exec", "--skip-git-repo-check", "--sandbox", "danger-full-access", "-m", "gpt-5.4", PROMPT)
 _AIDER = (
@@ -98,6 +126,31 @@ PROGRAMS = (
         resumes=True,
     ),
     Tried("aider", "aider", _AIDER, tools=False),
+    Tried("cline", "cline", (PROMPT,), package="cline", by_npx=True, tools=False, prepare=_cline),
+    Tried(
+        "Qwen Code",
+        "qwen",
+        ("--yolo", "-m", "gpt-5.4", "-p", PROMPT),
+        package="@qwen-code/qwen-code",
+        by_npx=True,
+        prepare=_qwen,
+    ),
+    Tried(
+        "pi",
+        "pi",
+        ("--provider", "mine", "--model", "gpt-5.4", "-p", PROMPT),
+        package="@earendil-works/pi-coding-agent",
+        by_npx=True,
+        prepare=_pi,
+    ),
+    Tried(
+        "Copilot CLI",
+        "copilot",
+        ("--allow-all-tools", "-p", PROMPT),
+        package="@github/copilot",
+        by_npx=True,
+        environ={"COPILOT_OFFLINE": "true", "COPILOT_MODEL": "claude-sonnet-4-5"},
+    ),
 )
 """Programs. Each is given a home of its own."""
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-WHATS = ("identity", "tokens", "dollars", "budget", "resume")
+WHATS = ("identity", "tokens", "dollars", "budget", "resume", "beside")
 ANEW = "anew"
 """Stands in place of resuming where there is no session to continue."""
-_WAYS = ("direct", "sh -c", "wrapper", "npx", "settings", "private")
+_WAYS = ("direct", "sh -c", "wrapper", "npx", "settings", "private", "beside")
 
 
 def rows_of(tried: Sequence[dict[str, Any]]) -> list[list[str]]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 from agents.running import Ran
-from clients.kit import END, PRIVATE, SETTINGS, SHOWN, STARTS, Cells, Scene, said, scene
+from clients.kit import BESIDE, END, PRIVATE, SETTINGS, SHOWN, STARTS, Cells, Scene, said, scene, why_not
 from clients.known import PROGRAMS, SDKS, Tried
 from clients.table import ANEW
 
@@ -61,6 +62,36 @@ async def test_what_it_uses(client: Tried, way: str, cells_of: CellsOf, tmp_path
     cells.note("tokens", "" if report.get("tokens") == tokens > 0 else f"{report.get('tokens')}, announced {tokens}")
     differs = abs((report.get("dollars") or 0.0) - dollars) >= 0.0001 or not dollars
     cells.note("dollars", f"{report.get('dollars')}, announced {dollars:.4f}" if differs else "")
+    cells.check()
+
+
+@pytest.mark.parametrize("client", [pytest.param(each, id=each.name) for each in PROGRAMS])
+async def test_beside_another(client: Tried, cells_of: CellsOf, tmp_path: Path) -> None:
+    """In a script with another client, and with one that can't be pointed: each request of both comes under the run's
+    name, and the third one is told of."""
+    other = PROGRAMS[(PROGRAMS.index(client) + 1) % len(PROGRAMS)]
+    cells = cells_of(client, BESIDE)
+    if why := why_not(other, ""):
+        pytest.skip(why)
+    async with scene(client, tmp_path, BESIDE) as stage:
+        other.prepare(stage.home)
+        (stage.place.folder / "amp").write_text("#!/bin/sh\n")
+        (stage.place.folder / "amp").chmod(0o755)
+        script = f"{shlex.join(client.command)} && rm -f made.txt && {shlex.join(other.command)} && amp"
+        path = f"{stage.place.folder}:{stage.place.environ['PATH']}"
+        stage.place.environ["PATH"] = path
+        both = replace(client, program="sh", arguments=("-c", script), environ={**client.environ, **other.environ})
+        ran, _ = await stage.run(both, "direct")
+        tally = await stage.tally()
+        agents = {agent.name: agent for agent in stage.proxy.snapshot().agents if agent.requests}
+    wrong = "" if ran.code == 0 else f"exit code {ran.code}"
+    wrong = wrong or ("" if "amp's requests go past HiveMind" in ran.err else "amp isn't told of")
+    others = {name for name in agents if name != "ann" and not name.startswith("ann/")}
+    seen = sum(agent.requests for agent in agents.values())
+    wrong = wrong or ("" if seen >= len(tally) > 1 and not others else f"{len(tally)} at the provider, {agents}")
+    ends = (ran.out + ran.err).count(END)
+    wrong = wrong or ("" if ends >= 2 else f"{ends} of two answers")
+    cells.note("beside", f"{wrong}: {said(ran)[-SHOWN:]}" if wrong else "")
     cells.check()
 
 

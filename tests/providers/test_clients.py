@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hivemind.providers.clients import Client, client_of
+from hivemind.providers.clients import Client, client_of, session_in
 from hivemind.scheduler.types import Priority
 
 
@@ -21,7 +21,11 @@ AGENTS = [
     ("GeminiCLI-tui/0.61.0/gemini-2.5-flash (linux; x64; terminal)", "gemini-cli", 50.0, 15, 240),
     ("pi/1.6.0 (linux; node/v24.22.3; x64)", "pi", 290.0, 1, 1),
     ("litellm/1.83.0", "litellm", 5990.0, 59, 59),
-    ("langchain-anthropic/1.7.7", "langchain", 590.0, 59, 59),
+    ("langchain-anthropic/1.7.7", "langchain", 590.0, 65, 240),
+    ("langchain-mistralai/1.0", "langchain", 590.0, 59, 59),
+    ("pydantic-ai/2.68.0", "pydantic-ai", 590.0, 65, 120),
+    ("agent-framework-python/1.23.0", "agent-framework", 590.0, 65, 120),
+    ("semantic-kernel-python/1.45.0", "semantic-kernel", 590.0, 65, 120),
     ("Agents/Python 0.24.0", "openai-agents", 590.0, 59, 59),
     ("ai-sdk/anthropic/3.0.138 runtime/node.js/22", "vercel-ai", 290.0, 59, 59),
     ("ai-sdk-anthropic/4.0.105 ai-sdk-provider-utils/5.0.81 node.js/24", "vercel-ai", 290.0, 59, 59),
@@ -49,6 +53,22 @@ def test_programs(user_agent: str, name: str, patience_s: float | None, least_s:
     assert (found.try_again.delay_s(None), found.try_again.delay_s(299.5)) == (least_s, longest_s)
 
 
+@pytest.mark.parametrize(
+    ("user_agent", "obeys"),
+    [
+        ("claude-cli/2.1.332 (external, sdk-cli)", True),
+        ("Anthropic/JS 1.11.0", True),
+        ("langchain-anthropic/1.7.10", True),
+        ("codex_exec/0.171.0", False),
+        ("QwenCode/0.24.4 (linux; x64)", False),
+        ("litellm/1.83.0", False),
+    ],
+)
+def test_who_obeys_the_hint(user_agent: str, obeys: bool) -> None:
+    """As measured after statuses at which each asks again; the others get a 400 in place of a final refusal."""
+    assert client(user_agent=user_agent).try_again.obeys_hint is obeys
+
+
 def test_copilot() -> None:
     """Copilot's command line has the User-Agent of an SDK, and headers of its own."""
     found = client(user_agent="OpenAI/JS 5.20.1", x_interaction_type="conversation-user", x_initiator="user")
@@ -72,6 +92,18 @@ def test_every_client_s_tries_last(user_agent: str) -> None:
         assert form.retries * min(form.delay_s(None), form.longest_s) + (form.retries + 1) * form.hold_s >= 118
 
 
+def test_a_session_that_only_the_prompt_names() -> None:
+    """Copilot's folder of the session is in its system prompt, in JSON also on Windows; no other client's is looked
+    for."""
+    copilot = client(x_interaction_type="conversation-user", x_initiator="user", user_agent="OpenAI/JS 5.20.1")
+    session = "4631ff0f-2b58-4631-882d-8077df6c10d5"
+    for folder in (f"/home/ann/.copilot/session-state/{session}", rf"C:\\\\ann\\\\session-state\\\\{session}"):
+        body = rf'{{"messages":[{{"role":"system","content":"<x>\nSession folder: {folder}\n"}}]}}'.encode()
+        assert session_in(copilot, body) == session
+        assert session_in(client(user_agent="pi/1.6.0"), body) == ""
+    assert session_in(copilot, b"{}") == session_in(copilot, b"Session folder: /x") == ""
+
+
 def test_nothing_known() -> None:
     """Without headers nothing is claimed."""
     assert client() == Client()
@@ -84,12 +116,13 @@ def test_nothing_known() -> None:
         ({"x_stainless_lang": "python", "x_stainless_read_timeout": "60", "x_stainless_timeout": "NOT_GIVEN"}, 50.0),
         ({"x_stainless_lang": "python", "x_stainless_timeout": "3600"}, 3590.0),
         ({"x_stainless_lang": "python", "x_stainless_timeout": "5"}, 4.0),
-        ({"x_stainless_lang": "python", "x_stainless_timeout": "NOT_GIVEN"}, 590.0),
+        ({"x_stainless_lang": "python", "x_stainless_timeout": "NOT_GIVEN"}, None),
+        ({"x_stainless_lang": "python"}, None),
         ({"x_stainless_lang": "python", "x_stainless_timeout": "-1"}, 590.0),
     ],
 )
-def test_a_stated_deadline_counts(headers: dict[str, str], patience_s: float) -> None:
-    """The SDKs for Python state their deadline; a margin is left."""
+def test_a_stated_deadline_counts(headers: dict[str, str], patience_s: float | None) -> None:
+    """The SDKs for Python state their deadline if they have one; a margin is left."""
     assert client(user_agent="Anthropic/Python 2.11.0", **headers).patience_s == patience_s
 
 

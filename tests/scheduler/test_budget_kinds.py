@@ -11,12 +11,13 @@ from hivemind.scheduler.commands import BeginAgent, EndAgent, Rejected, SetBudge
 from hivemind.scheduler.config import BudgetConfig, SchedulerConfig
 from hivemind.scheduler.events import AgentBegan, BudgetState, BudgetWarned, PriceUnknown
 from hivemind.scheduler.ticket import Ticket, TicketState
-from hivemind.scheduler.types import Usage
+from hivemind.scheduler.types import DEAREST, Usage
+from hivemind.text.amounts import how_used
 
 
 def dollars(_: str, model: str, usage: Usage) -> float | None:
-    """A tenth of a cent a token; the price of the model called dark is unknown."""
-    return None if model == "dark" else usage.total / 1000
+    """A tenth of a cent a token, at a gateway; the price of the model called dark is unknown."""
+    return None if model in ("dark", DEAREST) else usage.total / 1000
 
 
 def hands_with(budget: BudgetConfig | None = None, *, priced: bool = True, max_agents: int = 0) -> Hands:
@@ -102,6 +103,31 @@ def test_an_unknown_price_is_said_and_not_taken_for_zero() -> None:
     assert (state.used_tokens, state.used_dollars, state.unpriced) == (600, 0.0, 600)
     hands.apply(SetBudget("a", tokens=600))
     assert refused(use(hands, "a", 1, model="dark")) is not None
+
+
+def test_an_unknown_price_is_that_of_the_dearest_model() -> None:
+    """By default, and where the provider is known: the budget holds, also by the estimate before, and says that it is
+    an estimate; else the tokens are told. `count` leaves it at that."""
+
+    def price(provider: str, model: str, usage: Usage) -> float | None:
+        return usage.total / 1000 * {"m": 1, DEAREST: 2}[model] if model != "dark" else None
+
+    hands = hands_with()
+    hands.scheduler.price_by(price, 0.0)
+    hands.apply(SetBudget("a", dollars=1.0))
+    use(hands, "a", 250, model="dark")
+    (state,) = states(hands)
+    assert (state.used_dollars, state.unpriced, state.estimated) == (0.5, 0, 250)
+    assert [event.estimated for event in hands.seen(PriceUnknown)] == [True]
+    assert how_used(state) == "$0.50 of $1.00 used this run (with 250 tokens by estimate)"
+    use(hands, "a", 250, model="dark")
+    assert refused(use(hands, "a", 1, model="dark")) is not None
+    hands = hands_with(BudgetConfig(unpriced="count"))
+    hands.scheduler.price_by(price, 0.0)
+    hands.apply(SetBudget("a", dollars=1.0))
+    use(hands, "a", 250, model="dark")
+    (state,) = states(hands)
+    assert (state.used_dollars, state.unpriced, state.estimated) == (0.0, 250, 0)
 
 
 def test_an_unknown_price_can_be_refused() -> None:

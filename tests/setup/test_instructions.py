@@ -115,7 +115,7 @@ def test_files(client: Client) -> None:
             assert file_url.startswith(url)
             reached = parse_path(file_url.removeprefix(url).encode())
             assert reached.agent == agent
-            assert reached.path in ("/", "/v1", "/v1/messages")
+            assert reached.path in ("/", "/v1", "/v1beta", "/v1/messages")
             assert reached.token in (None, TOKEN, "{env:HIVEMIND_TOKEN}")
         for snippet in snippets(found, "python"):
             compile(snippet.text, "snippet", "exec")

@@ -63,4 +63,22 @@ def _resume(call: Call, session: str) -> str | None:
     return None
 
 
-CLIENT = Client("aider", "aider", variables=_variables, flags=_flags, resume=_resume, prompt=_prompt)
+_SERVED = ("anthropic", "openai", "ollama", "ollama_chat", "azure")
+_OTHERS = ("gemini", "flash", "deepseek", "r1", "grok", "quasar", "optimus")
+"""What short names of other providers' models begin with (`aider --help`, 0.86)."""
+
+
+def _past(call: Call) -> str:
+    words = call.arguments
+    model = call.environ.get("AIDER_MODEL", "")
+    for number, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name == "--model":
+            model = value if equals else "".join(words[number + 1 : number + 2])
+    provider, slash, _ = model.partition("/")
+    if (slash and provider not in _SERVED) or (not slash and model.startswith(_OTHERS)):
+        return f"they go to the provider of {model}"
+    return ""
+
+
+CLIENT = Client("aider", "aider", variables=_variables, flags=_flags, resume=_resume, prompt=_prompt, past=_past)

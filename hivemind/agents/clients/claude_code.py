@@ -107,4 +107,12 @@ def _kept(call: Call, session: str) -> bool:
         return False
 
 
-CLIENT = Client("claude-code", "claude", flags=_flags, resume=_resume, prompt=_prompt)
+_CLOUDS = ("BEDROCK", "VERTEX", "FOUNDRY")
+
+
+def _past(call: Call) -> str:
+    cloud = next((each for each in _CLOUDS if call.environ.get(f"CLAUDE_CODE_USE_{each}", "0") not in ("", "0")), "")
+    return f"CLAUDE_CODE_USE_{cloud} is set" if cloud else ""
+
+
+CLIENT = Client("claude-code", "claude", flags=_flags, resume=_resume, prompt=_prompt, past=_past)

@@ -3,19 +3,64 @@
 from __future__ import annotations
 
 from hivemind.agents.clients.arguments import Syntax, Word, has, options, prompt_in, split
-from hivemind.agents.clients.facts import GO_ON, Call, Client
+from hivemind.agents.clients.facts import GO_ON, Call, Client, home, read_json
 from hivemind.setup.routes import codex_settings
 
 _PROVIDER = "model_providers.hivemind"
 
 
 def _flags(call: Call) -> None:
-    """Add flags before the user's, because the last one holds."""
-    settings = [*codex_settings(call.named, token=call.token)]
+    """Add flags before the user's, because the last one holds. A ChatGPT login is for another service than an OpenAI
+    upstream, so its token isn't sent there."""
+    settings = [] if _chatgpt(call) else [*codex_settings(call.named, token=call.token)]
     if not call.token:
         # The provider of `hivemind setup codex`, which config.toml may name, with another agent's name in its URL.
         settings += [f"{_PROVIDER}.name=HiveMind", f"{_PROVIDER}.base_url={call.named}/v1"]
     call.arguments[:0] = [word for setting in settings for word in ("-c", setting)]
+
+
+def _home(call: Call) -> str:
+    import os
+
+    return call.environ.get("CODEX_HOME") or os.path.join(home(call.environ), ".codex")
+
+
+def _chatgpt(call: Call) -> bool:
+    """Return whether Codex signs in with a ChatGPT account (`auth.json`, 0.171), which takes precedence of
+    OPENAI_API_KEY."""
+    if call.environ.get("CODEX_API_KEY"):
+        return False
+    login = read_json(_home(call), "auth.json")
+    mode = login.get("auth_mode")
+    return mode.startswith("chatgpt") if isinstance(mode, str) else bool(login.get("tokens"))
+
+
+def _provider(call: Call) -> str:
+    """Return the provider that holds; empty: the built-in one."""
+    named = ""
+    try:
+        with open(f"{_home(call)}/config.toml", encoding="utf-8") as file:
+            lines = [line.strip() for line in file]
+    except (OSError, ValueError):
+        lines = []
+    words = [each.value for each in split(call.arguments, _SYNTAX) if each.name in ("-c", "--config")]
+    tables = next((number for number, line in enumerate(lines) if line.startswith("[")), len(lines))
+    for line in (*lines[:tables], *words):
+        key, equals, value = line.partition("=")
+        if equals and key.strip() == "model_provider":
+            named = value.partition("#")[0].strip().strip("\"'")
+    return named
+
+
+def _past(call: Call) -> str:
+    if _parts(call)[1] in _SYNTAX.commands - {"fork", "review"}:
+        return ""
+    provider = _provider(call)
+    if provider == "hivemind":
+        return ""
+    if provider not in ("", "openai") or "--oss" in call.arguments:
+        return f"they go to its provider {provider or 'for --oss'}"
+    return "its ChatGPT login is for a service of its own" if _chatgpt(call) else ""
 
 
 _SYNTAX = Syntax(
@@ -81,13 +126,12 @@ def _kept(call: Call, session: str) -> bool:
     """Return whether there is the file of a session, `sessions/YYYY/MM/DD/rollout-TIME-SESSION.jsonl`."""
     import os
 
-    home = call.environ.get("CODEX_HOME") or os.path.join(call.environ.get("HOME", ""), ".codex")
     ends = (f"{session}.jsonl", f"{session}.jsonl.zst")
-    for _, folders, files in os.walk(os.path.join(home, "sessions")):
+    for _, folders, files in os.walk(os.path.join(_home(call), "sessions")):
         folders.sort(reverse=True)  # the newest first
         if any(each.endswith(ends) for each in files):
             return True
     return False
 
 
-CLIENT = Client("codex", "codex", flags=_flags, resume=_resume, prompt=_prompt)
+CLIENT = Client("codex", "codex", flags=_flags, resume=_resume, prompt=_prompt, past=_past)

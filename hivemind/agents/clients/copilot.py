@@ -26,4 +26,10 @@ def _variables(call: Call) -> None:
         environ[_URL] = f"{call.base}/v1"
 
 
-CLIENT = Client("copilot", "copilot", variables=_variables)
+def _past(call: Call) -> str:
+    if call.environ.get(_URL):
+        return ""
+    return f"without {_KIND} its models are GitHub's (hivemind setup copilot)"
+
+
+CLIENT = Client("copilot", "copilot", variables=_variables, past=_past)

@@ -23,6 +23,10 @@ AZURE = "AZURE_OPENAI_ENDPOINT"
 """Only set before an upstream at Azure, because SDKs take another path with it."""
 
 
+_ABOUT_ITSELF = frozenset(("-h", "--help", "-V", "--version", "login", "logout", "auth"))
+"""With these a client sends no request to a model."""
+
+
 class Call:
     """A call of a client's program, which its facts change before it is started."""
 
@@ -74,14 +78,44 @@ class Call:
         return path
 
 
+def read_json(*path: str) -> dict[str, object]:
+    """Return the object in a JSON file; empty: it holds none, or can't be read."""
+    try:
+        with open(os.path.join(*path), encoding="utf-8") as file:
+            text = file.read()
+        import json  # takes as long as all else here
+
+        found = json.loads(text)
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def at(content: object, *keys: str) -> dict[str, object]:
+    """Return an object within a JSON value; empty: there is none."""
+    for key in keys:
+        content = content.get(key) if isinstance(content, dict) else None
+    return content if isinstance(content, dict) else {}
+
+
+def home(environ: dict[str, str]) -> str:
+    """Return the user's home."""
+    return environ.get("HOME", "")
+
+
 def _nothing(call: Call) -> None:
     """Change nothing."""
+
+
+def _nowhere(call: Call) -> str:
+    """Say nothing."""
+    return ""
 
 
 class Client:
     """What is known of a client."""
 
-    __slots__ = ("flags", "kind", "programs", "prompt", "resume", "variables")
+    __slots__ = ("flags", "kind", "past", "programs", "prompt", "resume", "variables")
 
     def __init__(
         self,
@@ -91,6 +125,7 @@ class Client:
         flags: Callable[[Call], object] = _nothing,
         resume: Callable[[Call, str], str | None] | None = None,
         prompt: Callable[[Call], str] | None = None,
+        past: Callable[[Call], str] = _nowhere,
     ) -> None:
         self.kind = kind
         """As :class:`hivemind.providers.clients.Client` names it: `claude-code`, `codex`."""
@@ -105,15 +140,20 @@ class Client:
         in words, or None. None: no session of this client can be continued."""
         self.prompt = prompt
         """Return the prompt among a call's arguments; empty: there is none."""
+        self.past = past
+        """Return why requests of this call won't take the run's path, in words; empty: they will."""
 
     def prepare(self, call: Call) -> None:
         """Change a call so that it takes the run's path, and continues the session to resume if it is this client's."""
         kind, _, session = call.environ.get(RESUME_VARIABLE, "").partition(":")
         if session and kind == self.kind and self.resume is not None:
             self._resume(call, session)
+        asked = call.arguments[:]
         set_variables(call, azure=AZURE in call.environ)
         self.variables(call)
         self.flags(call)
+        if not _ABOUT_ITSELF.intersection(asked) and (why := self.past(call)):
+            os.write(2, f"hivemind: {self.programs[0]}'s requests go past HiveMind: {why}\n".encode(errors="replace"))
 
     def _resume(self, call: Call, session: str) -> None:
         file = call.environ.get(RESUME_FILE_VARIABLE, "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hivemind.agents.clients.arguments import Syntax, Word, has, options, prompt_in, split
-from hivemind.agents.clients.facts import GO_ON, Call, Client
+from hivemind.agents.clients.facts import GO_ON, Call, Client, at, home, read_json
 from hivemind.setup.routes import GEMINI_SETTINGS
 
 _DEFAULTS = "GEMINI_CLI_SYSTEM_DEFAULTS_PATH"
@@ -18,6 +18,17 @@ def _variables(call: Call) -> None:
         path = call.kept("gemini-defaults.json", json.dumps(GEMINI_SETTINGS) + "\n")
         if path is not None:  # else Gemini itself reports the missing login
             call.environ[_DEFAULTS] = path
+
+
+def _past(call: Call) -> str:
+    for name in ("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA"):
+        if call.environ.get(name, "").lower() == "true":
+            return f"{name} is set"
+    kind = ""
+    for folder in (call.environ.get("GEMINI_CLI_HOME") or home(call.environ), "."):
+        own = at(read_json(folder, ".gemini", "settings.json"), "security", "auth").get("selectedType")
+        kind = own if isinstance(own, str) else kind
+    return "" if kind in ("", "gemini-api-key", "gateway") else f"its login is {kind}"
 
 
 _SYNTAX = Syntax(
@@ -101,4 +112,6 @@ def _kept(call: Call, session: str) -> bool:
     return any(os.path.isdir(each) and any(name.endswith(ends) for name in os.listdir(each)) for each in chats)
 
 
-CLIENT = Client("gemini-cli", "gemini", variables=_variables, flags=name_session, resume=_resume, prompt=_prompt)
+CLIENT = Client(
+    "gemini-cli", "gemini", variables=_variables, flags=name_session, resume=_resume, prompt=_prompt, past=_past
+)

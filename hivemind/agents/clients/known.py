@@ -16,6 +16,11 @@ _MODULES = {
     "aider": "aider",
     "copilot": "copilot",
     "pi": "pi",
+    "cline": "cline",
+    "qwen": "qwen",
+    "crush": "crush",
+    "amp": "amp",
+    "cursor-agent": "cursor",
 }
 PROGRAMS = tuple(_MODULES)
 PACKAGES = {
@@ -26,6 +31,11 @@ PACKAGES = {
     "aider-chat": "aider",
     "@github/copilot": "copilot",
     "@earendil-works/pi-coding-agent": "pi",
+    "@mariozechner/pi-coding-agent": "pi",
+    "cline": "cline",
+    "@qwen-code/qwen-code": "qwen",
+    "@charmland/crush": "crush",
+    "@sourcegraph/amp": "amp",
 }
 """The program of each package of npm and PyPI."""
 _VERSION = "@=<>~![; "

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from hivemind.agents.clients.facts import Call, Client
+import os
+
+from hivemind.agents.clients.facts import Call, Client, at, home, read_json
+from hivemind.setup.routes import PI_SUFFIXES, pi_extension
 
 _COMMANDS = frozenset(("install", "remove", "uninstall", "update", "list", "config", "auth", "mcp"))
-_SUFFIXES = {"anthropic": "", "openai": "/v1", "google": "/v1beta"}
+_BUILT_IN = {"anthropic": "anthropic-messages", "openai": "openai-responses", "google": "google-generative-ai"}
 
 
 def _flags(call: Call) -> None:
-    """Give it an extension in a file, because other users can read command lines."""
+    """Give it an extension in a file, because other users can read command lines. It also points the user's own
+    providers (`models.json`), names the session, and says where requests go that it doesn't point."""
     if call.arguments[:1] and call.arguments[0] in _COMMANDS:
         return
-    import json
-
-    urls = {name: json.dumps({"baseUrl": call.base + suffix}) for name, suffix in _SUFFIXES.items()}
-    lines = [f'  pi.registerProvider("{name}", {settings});\n' for name, settings in urls.items()]
-    path = call.kept("pi.js", f"export default (pi) => {{\n{''.join(lines)}}};\n")
+    folder = call.environ.get("PI_CODING_AGENT_DIR") or os.path.join(home(call.environ), ".pi", "agent")
+    own = {name: at(value).get("api") for name, value in at(read_json(folder, "models.json"), "providers").items()}
+    apis = {**own, **{name: own.get(name) or api for name, api in _BUILT_IN.items()}}
+    urls = {name: call.base + PI_SUFFIXES[str(api)] for name, api in apis.items() if str(api) in PI_SUFFIXES}
+    path = call.kept("pi.js", pi_extension(urls, past=call.base))
     if path is not None and path not in call.arguments:
         call.arguments[:0] = ["--extension", path]
 

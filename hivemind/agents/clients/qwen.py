@@ -1,0 +1,58 @@
+"""Qwen Code, whose settings override variables: https://qwenlm.github.io/qwen-code-docs/en/users/configuration/settings"""
+
+from __future__ import annotations
+
+import os
+
+from hivemind.agents.clients.facts import Call, Client, at, home, read_json
+
+_SYSTEM = "QWEN_CODE_SYSTEM_SETTINGS_PATH"
+"""Settings that override the user's and the project's; by default those of /etc."""
+_URL = "--openai-base-url"
+_SUFFIXES = {"openai": "/v1", "openai-responses": "/v1", "anthropic": "", "gemini": ""}
+
+
+def _files(call: Call) -> list[dict[str, object]]:
+    """Return the settings, those last that hold."""
+    system = call.environ.get(_SYSTEM) or "/etc/qwen-code/settings.json"
+    own = call.environ.get("QWEN_HOME") or os.path.join(home(call.environ), ".qwen")
+    return [read_json(own, "settings.json"), read_json(".qwen", "settings.json"), read_json(system)]
+
+
+def _variables(call: Call) -> None:
+    """Change the base URLs of the models that the settings list."""
+    files = _files(call)
+    listed = {kind: models for file in files for kind, models in at(file, "modelProviders").items()}
+    ours = {
+        kind: [{**at(model), "baseUrl": call.base + _SUFFIXES[kind]} for model in models]
+        for kind, models in listed.items()
+        if kind in _SUFFIXES and isinstance(models, list)
+    }
+    if not ours:
+        return
+    import json
+
+    path = call.kept("qwen.json", json.dumps({**files[-1], "modelProviders": {**listed, **ours}}))
+    if path is not None:
+        call.environ[_SYSTEM] = path
+
+
+def _flags(call: Call) -> None:
+    words = call.arguments
+    for number, word in enumerate(words):
+        if word == _URL and number + 1 < len(words):
+            words[number + 1] = f"{call.base}/v1"
+        elif word.startswith(f"{_URL}="):
+            words[number] = f"{_URL}={call.base}/v1"
+
+
+def _past(call: Call) -> str:
+    words = call.arguments
+    kinds = [at(file, "security", "auth").get("selectedType") for file in _files(call)]
+    kinds += [words[number + 1] for number, word in enumerate(words[:-1]) if word == "--auth-type"]
+    kinds += [word.partition("=")[2] for word in words if word.startswith("--auth-type=")]
+    kind = next((each for each in reversed(kinds) if each), None)
+    return "" if kind is None or kind in _SUFFIXES else f"its login is {kind}"
+
+
+CLIENT = Client("qwen-code", "qwen", variables=_variables, flags=_flags, past=_past)
