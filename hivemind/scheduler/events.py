@@ -288,12 +288,13 @@ class TaskForgotten(Event, frozen=True):
 
 
 class LaneOpened(Event, frozen=True):
-    """A lane was seen for the first time."""
+    """A lane was seen for the first time, or (`recognised`) it turned out what answers there."""
 
     lane: str
     upstream: str
     provider: str
-    config: LaneConfig | None = None  # its first configuration
+    config: LaneConfig | None = None  # its configuration from then on
+    recognised: bool = False
 
 
 class LeaseChanged(Event, frozen=True):

@@ -192,7 +192,10 @@ _LINES: Mapping[type[ev.Event], Callable[[Any], Words | None]] = {
     ev.AttemptFailed: _failed,
     ev.Abandoned: _left,
     ev.Refused: _refused,
-    ev.LaneOpened: lambda event: ("info", "lane", event.lane, f"first request ({event.provider})"),
+    ev.LaneOpened: lambda event: (
+        *("info", "lane", event.lane),
+        f"{'turns out to be' if event.recognised else 'first request'} ({event.provider})",
+    ),
     ev.LaneRateLimited: lambda it: (
         "warn",
         it.cause,
