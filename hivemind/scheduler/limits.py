@@ -464,14 +464,14 @@ class Window:
         wait_s = self.changed_at + (PERIOD_S if self.refused else settle_s) - now
         if wait_s > 0:
             return wait_s
-        self.limit *= 1 + (REFUSED_GROWTH if self.refused else GROWTH)
+        self.limit = float(math.ceil(self.limit * (1 + (REFUSED_GROWTH if self.refused else GROWTH))))
         self.changed_at = now
         return 0.0
 
     def refuse(self, now: float) -> None:
         """Cut an assumed limit to what was answered in the last minute, because the provider refused more."""
         assert self.limit is not None
-        self.limit = max(1.0, self.used - self.reserved, self.limit * LEAST_FULL)
+        self.limit = float(math.ceil(max(1.0, self.used - self.reserved, self.limit * LEAST_FULL)))
         self.refused = True
         self.changed_at = now
 
