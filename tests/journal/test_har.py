@@ -243,7 +243,7 @@ def test_replays(tmp_path: Path) -> None:
         at = event.at
     snapshot = world.snapshot(at)
     assert (snapshot.totals.finished, snapshot.totals.retried_ok, len(snapshot.agents)) == (2, 1, 2)
-    assert {view.state.provider for view in snapshot.lanes} == {"generic"}
+    assert {view.state.provider for view in snapshot.lanes} == {"local"}
     assert [window.remaining for view in snapshot.lanes for window in view.state.windows] == [0]
 
 
