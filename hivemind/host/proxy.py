@@ -23,6 +23,7 @@ from hivemind.control.rights import Rights
 from hivemind.errors import UsageError
 from hivemind.host.checkpointing import Checkpointer
 from hivemind.host.memory import return_memory
+from hivemind.host.model_servers import ModelServers
 from hivemind.host.processes import Processes
 from hivemind.host.runs import Runs
 from hivemind.host.watch import Watch
@@ -34,6 +35,7 @@ from hivemind.journal.write.writer import Writer
 from hivemind.prices import Prices
 from hivemind.providers import errors
 from hivemind.providers.limits import read_limits
+from hivemind.providers.profiles import PROFILES
 from hivemind.proxy.asgi import Receive, Scope, Send
 from hivemind.proxy.data_plane import DataPlane, Fields, LocalApp
 from hivemind.proxy.engine import Engine, Hooks
@@ -41,7 +43,7 @@ from hivemind.proxy.routing import open_routes
 from hivemind.redaction.forms import text_finder
 from hivemind.scheduler.accounts import Account
 from hivemind.scheduler.commands import Acknowledge, Command, NotKnown
-from hivemind.scheduler.events import AlertOver, AlertRaised, RunDenied, RunSilent, SettingsIgnored
+from hivemind.scheduler.events import AlertOver, AlertRaised, FirstContent, RunDenied, RunSilent, SettingsIgnored
 from hivemind.scheduler.places import PlaceLimits
 from hivemind.scheduler.ticket import Agent
 from hivemind.settings import Settings
@@ -49,6 +51,7 @@ from hivemind.store.checkpoints import folder_in
 from hivemind.store.store import Store
 from hivemind.store.token_file import ControlKey
 from hivemind.tools.http import ToolsEndpoint, is_tools_path
+from hivemind.wire.call import Route
 from hivemind.wire.fleet_lanes import machine
 from hivemind.wire.identity import Claims
 from hivemind.wire.request_head import RequestPath, RequestRefused
@@ -148,6 +151,8 @@ class Proxy:
             from hivemind.host.fleet import FleetPart  # not needed without one, and neither is the library it needs
 
             self.fleet_part = FleetPart(settings.fleet.get_secret_value(), settings.ca_file, wall)
+        self._servers = ModelServers(self._adopt, None if settings.ca_file is None else str(settings.ca_file))
+        self._simulated = frozenset(transports or ())
         self._rng = rng or random.Random()
         self._wall = wall
         self._secrets = settings.own_credentials()
@@ -228,6 +233,9 @@ class Proxy:
             self._pricing = asyncio.create_task(self._load(self._prices), name="load the prices")
             if engine.counts_dollars:
                 await self._priced()  # before anything is used whose cost would be missed
+        hooks.watched[FirstContent] = self._servers.answered
+        for route in self._routes.all if settings.profile is None else ():
+            self._servers.look_at(route, ask=settings.via is None and route.origin.name not in self._simulated)
         if settings.ignored is not None:
             engine.publish(SettingsIgnored(engine.now(), settings.ignored.note))
 
@@ -244,6 +252,7 @@ class Proxy:
         """Stop timers, and close the journal and the upstream connections."""
         self._memory.cancel()
         await asyncio.wait((self._memory,))
+        await self._servers.aclose()
         await self.watch.aclose()
         if self.webhook is not None:
             await self.webhook.aclose()
@@ -261,6 +270,12 @@ class Proxy:
             self.engine.hooks.record = None
             await self.journal.aclose(self.engine.now())
         await self._routes.aclose()
+
+    def _adopt(self, route: Route, profile: str) -> None:
+        """Go on with the profile of what turned out to answer at an upstream."""
+        route.origin = replace(route.origin, profile=PROFILES[profile])
+        route.lane = self.settings.lane_config(route.origin)
+        self.engine.reconfigure(route.lane)
 
     def _send_alert(self, event: AlertRaised | AlertOver, snapshot: Snapshot) -> None:
         if self.webhook is not None:

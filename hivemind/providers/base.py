@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import Literal, Protocol
 
 from hivemind.scheduler.config import AimdConfig
 from hivemind.scheduler.types import Failure, Usage, Utilisation, WindowReading, record
@@ -143,6 +143,12 @@ class Profile:
     priced_as: str | None = None
     """Its name in the library of prices. `litellm` means the model's maker, which may be written before its name
     (`anthropic/claude-…`), as gateways do. None: its models cost nothing, since they run at home."""
+    grows: bool = False
+    """Nobody knows its limits: those above are only where it begins."""
+    anybodys: bool = False
+    """Whatever key and path it takes, so that it says nothing of whose they are."""
+    stops: Literal["always", "streams", "never"] = "always"
+    """Which answers it stops computing when the client leaves; the others it computes to their last token."""
 
 
 @dataclass(frozen=True, slots=True)

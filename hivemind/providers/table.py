@@ -147,6 +147,26 @@ class Limit(Row):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Sign(Row):
+    """By what a model server is recognised: all that is given has to match."""
+
+    example: str
+    """The reply's body, as recorded or documented."""
+    server: str = ""
+    """Beginning of the `Server` header."""
+    path: str = ""
+    """What is asked for; empty: any reply tells."""
+    text: str = ""
+    """Regular expression, searched in the body."""
+
+    def matches(self, server: str, path: str, body: str) -> bool:
+        """Return whether a reply is this server's."""
+        if self.path and (path != self.path or compiled(self.text).search(body) is None):
+            return False
+        return server.startswith(self.server)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Provider:
     """A provider, gateway or server."""
 
@@ -166,6 +186,8 @@ class Provider:
     counts: tuple[Counts, ...] = ()
     paths: tuple[Path, ...] = ()
     limits: tuple[Limit, ...] = ()
+    signs: tuple[Sign, ...] = ()
+    """Of a model server, which has the profile of the same name."""
 
     def serves(self, host: str) -> bool:
         """Return whether a host name, in lower case, is one of its own."""

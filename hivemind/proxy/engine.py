@@ -150,6 +150,11 @@ class Engine:
             if self.hooks.lane_opened is not None:
                 self.hooks.lane_opened(key, lane.config)
 
+    def reconfigure(self, config: LaneConfig) -> None:
+        """Have the lanes of an upstream go on by another configuration."""
+        self._scheduler.reconfigure(self._time(), config)
+        self._settle()
+
     def need_leases(self) -> None:
         """Have lanes that are opened from now on grant nothing without a lease, because other proxies use the same
         credentials."""

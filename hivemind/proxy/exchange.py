@@ -364,6 +364,8 @@ class Exchange:
     def _note_head(self, response: UpstreamResponse, *, ending: bool) -> None:
         """Note an answer's head; `ending`: the end of the attempt is reported next."""
         self._heads.set_response(response.headers)
+        if (on_head := self.call.head.route.on_head) is not None:
+            on_head(response.status, response.headers)
         self._engine.headers(self.ticket, read_limits(response.headers, self._shared.wall()), ending=ending)
 
     async def _answered_error(self, response: UpstreamResponse) -> bool:

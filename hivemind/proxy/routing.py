@@ -41,6 +41,11 @@ class Routes:
         """By key and name: the place of the only upstream that had it."""
 
     @property
+    def all(self) -> tuple[Route, ...]:
+        """Every upstream, in the order given."""
+        return self._routes
+
+    @property
     def names(self) -> tuple[tuple[str, str], ...]:
         """Name and URL of each upstream."""
         return tuple((route.origin.name, route.origin.url) for route in self._routes)

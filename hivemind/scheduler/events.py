@@ -292,12 +292,13 @@ class TaskForgotten(Event, frozen=True):
 
 
 class LaneOpened(Event, frozen=True):
-    """A lane was seen for the first time."""
+    """A lane was seen for the first time, or (`recognised`) it turned out what answers there."""
 
     lane: str
     upstream: str
     provider: str
-    config: LaneConfig | None = None  # its first configuration
+    config: LaneConfig | None = None  # its configuration from then on
+    recognised: bool = False
 
 
 class LeaseChanged(Event, frozen=True):
@@ -347,6 +348,16 @@ class LimitsRead(Event, frozen=True):
     readings: tuple[WindowReading, ...]
 
 
+class AssumedLimitChanged(Event, frozen=True):
+    """A limit that nobody stated has grown because it held requests up, or was cut because the provider refused."""
+
+    lane: str
+    family: str
+    kind: WindowKind
+    limit: float
+    refused: bool
+
+
 class ResetDoubted(Event, frozen=True):
     """A reply stated a reset that its rate window can't have, or said that nothing is left until such a reset.
 
@@ -375,7 +386,7 @@ class WindowState:
     remaining: float
     resets_in_s: float | None
     source: str
-    """`headers`, `settings` or `profile`."""
+    """Where the limit comes from (:data:`~hivemind.scheduler.lease.Source`)."""
     probe_in_s: float | None = None
     """Until a probe is sent although the provider states that nothing is left, because its reset is later than the
     window can last. None: there is no such doubt, or something is left."""

@@ -69,6 +69,16 @@ class Scheduler(Dispatcher):
         self.events.append(ev.LaneOpened(now, key, config.upstream, config.provider, config))
         return lane
 
+    def reconfigure(self, now: float, config: LaneConfig) -> None:
+        """Have the lanes of this upstream go on by another configuration, because its server is known now; what an
+        operator tuned stays."""
+        config = self._operator.tuning.begin(config)
+        for key, lane in self.lanes.items():
+            if lane.config.upstream == config.upstream:
+                lane.configure(now, config, lane.settings)
+                self.events.append(ev.LaneOpened(now, key, config.upstream, config.provider, config, recognised=True))
+                self.pump(lane, now)
+
     def take_lease(self, now: float, key: str, lease: Lease) -> None:
         """Have the lane go on under this lease; does nothing where the lane was forgotten, or was opened without
         leases."""

@@ -59,9 +59,9 @@ class Settings(BaseSettings):
     allowed_origins: Annotated[tuple[str, ...], Field(json_schema_extra={"metavar": "ORIGIN"})] = ()
     """Pages in browsers that may send requests (Origin), as https://app.example.org or vscode-webview://*."""
     profile: ProfileName | None = None
-    """What to assume of the provider; unset: found by the upstream's URL."""
+    """What to assume of the provider; unset: found by the upstream's URL and, of one at home, by asking it."""
     max_concurrency: AnyFile[Annotated[int, Field(ge=0, le=100_000)]] | None = None
-    """Most requests in flight at once; 0: no limit; unset: the profile's."""
+    """Most requests in flight at once; 0: no limit; unset: the profile's, which of unknown providers is no limit."""
     max_concurrency_per_upstream: AnyFile[Annotated[int, Field(ge=0, le=100_000)]] = 0
     """Most requests in flight at once to one upstream, whatever keys they carry; 0: no limit."""
     rpm: AnyFile[Annotated[int, Field(ge=0, le=10_000_000)]] | None = None
@@ -268,6 +268,7 @@ class Settings(BaseSettings):
         return replace(
             lane,
             max_concurrency=lane.max_concurrency if self.max_concurrency is None else self.max_concurrency,
+            begin_at=lane.begin_at if self.max_concurrency is None else 0,
             max_concurrency_per_upstream=self.max_concurrency_per_upstream,
             rpm=lane.rpm if self.rpm is None else self.rpm,
             tpm=lane.tpm if self.tpm is None else self.tpm,

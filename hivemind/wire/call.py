@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from hivemind.providers.base import Facts
@@ -36,15 +36,17 @@ _LONGEST_PATH = 200
 """Characters of the longest path of any known API."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Route:
-    """An open upstream and its lane."""
+    """An open upstream and its lane. Its profile may turn out to be another one than its URL made it look."""
 
     origin: Origin
     upstream: Upstream
     lane: LaneConfig
     secrets: tuple[str, ...] = ()
     """Credentials for the outbound proxy, which may repeat them in its errors."""
+    on_head: Callable[[int, Headers], object] | None = None
+    """Called with status and headers of each reply as long as it isn't known what answers there."""
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ from upstream.scripted import Handler, Scripted, reset, serving
 
 from hivemind import logs
 from hivemind.host.proxy import Kept, Proxy
+from hivemind.providers.profiles import PROFILES
 from hivemind.proxy.server_protocol import ClientProtocol
 from hivemind.scheduler.invariants import Violation, violations
 from hivemind.settings import Settings
@@ -141,7 +142,9 @@ def settings_for(*upstreams: str, **values: Any) -> Settings:
     """No limits of ours, quick retries, any free port."""
     values["retry"] = {**QUICK, **values.get("retry", {})}
     no_limits = {"rpm": 0, "tpm": 0, "max_concurrency": 0}
-    return Settings(upstream=upstreams, **{"port": 0, "allowed_hosts": HOSTS, **no_limits, **values})
+    # A provider's name says which profile it has; all others aren't to be asked whether they are model servers.
+    unnamed = {} if any(each.partition("=")[0] in PROFILES for each in upstreams) else {"profile": "generic"}
+    return Settings(upstream=upstreams, **{"port": 0, "allowed_hosts": HOSTS, **no_limits, **unnamed, **values})
 
 
 @contextlib.asynccontextmanager

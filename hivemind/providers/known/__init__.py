@@ -38,6 +38,19 @@ def provider_of(host: str, headers: Headers = (), body: bytes = b"") -> Provider
     return next((p for p in providers() if p.headers and any(n.startswith(p.headers) for n in names)), None)
 
 
+def paths_asked() -> frozenset[str]:
+    """Return what a server at home is asked for, to see which it is."""
+    return frozenset(sign.path for each in providers() for sign in each.signs if sign.path)
+
+
+def server_of(headers: Headers, path: str = "", body: bytes = b"") -> str | None:
+    """Return the name of the model server, and so of its profile, that gave this reply; None: it doesn't tell."""
+    server = next((value.decode("latin-1") for name, value in headers if name == b"server"), "")
+    text = body.decode("utf-8", "replace")
+    named = (each.name for each in providers() if any(sign.matches(server, path, text) for sign in each.signs))
+    return next(named, None)
+
+
 def refusal_of(provider: Provider | None, codes: frozenset[str], text: str) -> Meaning | None:
     """Return what the rows say of an error with these codes, in lower case, and this text: those of its provider first,
     then those of all others, because gateways pass errors on, if they agree. None: no row matches.

@@ -1,6 +1,6 @@
 """llama.cpp's server."""
 
-from hivemind.providers.table import Counts, Failing, Meaning, Provider, Refusal
+from hivemind.providers.table import Counts, Failing, Meaning, Provider, Refusal, Sign
 
 PROVIDER = Provider(
     name="llamacpp",
@@ -14,6 +14,28 @@ PROVIDER = Provider(
             example='{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}',
             source="https://github.com/ggml-org/llama.cpp, tools/server/README.md",
             seen="2026-05",
+        ),
+    ),
+    signs=(
+        Sign(
+            server="llama.cpp",
+            example='{"error":{"message":"Invalid API Key","type":"authentication_error","code":401}}',
+            source="xllamacpp 2026.10.11549",
+            seen="2026-11",
+        ),
+        Sign(
+            path="/v1/models",
+            text=r'"owned_by":\s*"llamacpp"',
+            example='{"object":"list","data":[{"id":"tiny.gguf","object":"model","owned_by":"llamacpp"}]}',
+            source="xllamacpp 2026.10.11549",
+            seen="2026-11",
+        ),
+        Sign(
+            path="/props",
+            text=r'"total_slots":\s*\d',
+            example='{"default_generation_settings":{"n_ctx":32768},"total_slots":4,"model_path":"tiny.gguf"}',
+            source="https://github.com/ggml-org/llama.cpp, tools/server/README.md",
+            seen="2026-11",
         ),
     ),
     failing=(

@@ -1,11 +1,27 @@
 """Ollama, at home and in its cloud."""
 
-from hivemind.providers.table import Meaning, Provider, Refusal
+from hivemind.providers.table import Meaning, Provider, Refusal, Sign
 
 PROVIDER = Provider(
     name="ollama",
     hosts=("ollama.com",),
     errors=r"ollama\.com",
+    signs=(
+        Sign(
+            path="/v1/models",
+            text=r'"owned_by":\s*"library"',
+            example='{"object":"list","data":[{"id":"qwen3:8b","object":"model","created":1,"owned_by":"library"}]}',
+            source="https://github.com/ollama/ollama, docs/openai.md",
+            seen="2026-11",
+        ),
+        Sign(
+            path="/api/version",
+            text=r'^\s*\{\s*"version":\s*"[\w.+-]+"\s*\}\s*$',
+            example='{"version":"0.12.6"}',
+            source="https://github.com/ollama/ollama, docs/api.md",
+            seen="2026-11",
+        ),
+    ),
     refusals=(
         Refusal(
             meaning=Meaning.USED_UP,

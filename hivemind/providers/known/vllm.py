@@ -1,6 +1,6 @@
 """vLLM, SGLang and what is built on them."""
 
-from hivemind.providers.table import Failing, Meaning, Provider, Refusal
+from hivemind.providers.table import Failing, Meaning, Provider, Refusal, Sign
 
 PROVIDER = Provider(
     name="vllm",
@@ -24,6 +24,25 @@ PROVIDER = Provider(
             example='{"object":"error","message":"The request queue is full.","type":"AbortRequest","code":503}',
             source="https://github.com/sgl-project/sglang, scheduler.py",
             seen="2026-05",
+        ),
+    ),
+    signs=(
+        Sign(
+            path="/v1/models",
+            text=r'"owned_by":\s*"(?:vllm|sglang)"',
+            example=(
+                '{"object":"list","data":[{"id":"tiny","object":"model","created":1795900000,"owned_by":"vllm",'
+                '"root":"tiny","parent":null,"max_model_len":32768}]}'
+            ),
+            source="https://github.com/vllm-project/vllm, entrypoints/openai",
+            seen="2026-11",
+        ),
+        Sign(
+            path="/metrics",
+            text=r"^(?:# HELP )?(?:vllm|sglang):\w",
+            example='vllm:num_requests_running{engine="0",model_name="tiny"} 2.0',
+            source="https://docs.vllm.ai/en/latest/usage/metrics",
+            seen="2026-11",
         ),
     ),
     failing=(

@@ -26,7 +26,10 @@ _LITELLM_START_S = 120.0
 _STOP_S = 5.0
 _PROXY_READY = "hivemind: ready on "
 _PROXY = "import sys; from hivemind.cli.main import main; sys.exit(main())"
-UNLIMITED = ("--max-concurrency", "0", "--rpm", "0", "--tpm", "0", "--budget.tokens", "1000000000000")
+UNLIMITED = (
+    *("--profile", "generic", "--max-concurrency", "0", "--rpm", "0", "--tpm", "0"),
+    *("--budget.tokens", "1000000000000"),
+)
 """No limits that hold anything up, but a budget of each agent's that is counted."""
 _LITELLM = f"""\
 model_list:

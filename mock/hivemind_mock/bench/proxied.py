@@ -22,6 +22,9 @@ from hivemind.settings import Settings
 from hivemind.store.atomic import output_file
 from hivemind_mock.provider.inprocess import InProcessTransport
 
+_USUAL: dict[str, Any] = {"profile": "generic", "max_concurrency": 5}
+"""The paper's row for an unknown provider, with its C_max as a limit, whatever address the mock has."""
+
 
 class Upstream(Protocol):
     """A provider that is an ASGI application and knows the time of day."""
@@ -40,7 +43,7 @@ async def in_process(
 
     Raises: UsageError: the journal can't be written.
     """
-    settings = Settings(upstream=("mock=http://mock.invalid",), **changes)
+    settings = Settings(upstream=("mock=http://mock.invalid",), **_USUAL | changes)
     async with aclosing(InProcessTransport(mock)) as upstream:
         proxy = Proxy(settings, transports={"mock": upstream}, rng=random.Random(seed), wall=mock.wall)
         await proxy.start()
@@ -57,7 +60,7 @@ async def on_sockets(
 
     Raises: UsageError: the journal can't be written.
     """
-    settings = Settings(upstream=(f"mock={upstream_url}",), port=0, **changes)
+    settings = Settings(upstream=(f"mock={upstream_url}",), port=0, **_USUAL | changes)
     proxy = Proxy(settings, rng=random.Random(seed))
     async with server.serve(proxy, settings, durable=False):
         with _recorded(proxy, journal, time.time):

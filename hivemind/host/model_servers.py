@@ -1,0 +1,127 @@
+"""What answers at an upstream of which nobody said so: recognised by what it replies.
+
+A server on this machine or a private network is asked once, in the background, soon after its first answer:
+without a key, in half a second, by a few GET requests whose replies say what it is. Nothing is sent there before that:
+that it is there, and has no limits but those that it states, doesn't depend on it. A public host is never asked; what
+it is can be told by the headers of its replies alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
+from hivemind.providers.base import Headers
+from hivemind.providers.known import paths_asked, server_of
+from hivemind.providers.profiles import GENERIC, LOCAL
+from hivemind.scheduler.events import FirstContent
+from hivemind.upstream.base import Upstream, UpstreamError, UpstreamRequest
+from hivemind.upstream.connect import open_upstream
+from hivemind.upstream.origin import is_local
+from hivemind.wire.call import Route
+
+DELAY_S = 1.0
+"""From its first answer: until then the agents have it for themselves."""
+WITHIN_S = 0.5
+"""For all that a server is asked, its name included."""
+_MODELS = "/v1/models"
+"""Asked first, because nearly all tell by it what they are."""
+_OF_A_SERVER = frozenset({401, 403, 404})
+"""Statuses by which it may still be a model server: it wants a key for its models, or doesn't list them."""
+_READ_MOST = 256 << 10
+"""Bytes of an answer that are looked at; lists of models and of metrics are shorter."""
+
+
+class ModelServers:
+    """Looks at the upstreams whose server isn't known. `adopt` is called with one, and the profile of what it is."""
+
+    def __init__(self, adopt: Callable[[Route, str], object], ca_file: str | None) -> None:
+        self._adopt = adopt
+        self._ca_file = ca_file
+        self._unasked: dict[str, Route] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def look_at(self, route: Route, *, ask: bool) -> None:
+        """Find out what the upstream is; `ask` False: nothing may be sent there but the agents' requests."""
+        profile = route.origin.profile
+        if profile.anybodys:
+            route.on_head = partial(self._read, route)
+            if ask:
+                self._unasked[route.origin.name] = route
+            if ask and profile is GENERIC:
+                self._begin(self._resolve(route))
+
+    def answered(self, event: FirstContent) -> None:
+        """Note the content of an answer: what is there after the first one is asked soon."""
+        if self._unasked and (route := self._unasked.pop(event.lane.partition(":")[0], None)) is not None:
+            self._begin(self._ask(route))
+
+    async def aclose(self) -> None:
+        """Ask no more."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work, name="recognise a model server")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _resolve(self, route: Route) -> None:
+        """See whether its name leads to this machine or a private network."""
+        if await _is_here(route.origin.host) and route.origin.profile is GENERIC:
+            self._adopt(route, LOCAL.name)
+
+    def _read(self, route: Route, status: int, headers: Headers) -> None:
+        """Read the head of a reply; one that isn't an error and tells nothing is the last."""
+        found = server_of(headers)
+        if found is not None or status < 400:
+            route.on_head = None
+        if found is not None:
+            self._unasked.pop(route.origin.name, None)
+            self._adopt(route, found)
+
+    async def _ask(self, route: Route) -> None:
+        await asyncio.sleep(DELAY_S)
+        found = None
+        with contextlib.suppress(TimeoutError, OSError, UpstreamError):
+            async with asyncio.timeout(WITHIN_S), contextlib.AsyncExitStack() as stack:
+                if await _is_here(route.origin.host):
+                    upstream = open_upstream(route.origin.url, ca_file=self._ca_file)
+                    stack.push_async_callback(upstream.aclose)
+                    found = await _asked(upstream, route.origin.base_path)
+        if found is not None:
+            self._adopt(route, found)
+
+
+async def _is_here(host: str) -> bool:
+    """Return whether all addresses of a host are this machine's or private; False where that isn't known."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return False
+    return bool(found) and all(is_local(str(row[4][0])) for row in found)
+
+
+async def _asked(upstream: Upstream, base_path: str) -> str | None:
+    """Return the name of the model server that is there; None: it doesn't tell, or there is none.
+
+    Raises: UpstreamError: it didn't answer.
+    """
+    for path in (_MODELS, *sorted(paths_asked() - {_MODELS})):
+        headers = [(b"accept", b"*/*"), (b"accept-encoding", b"identity")]
+        response = await upstream.send(UpstreamRequest(b"GET", f"{base_path}{path}".encode(), headers))
+        body = b""
+        with contextlib.closing(response):
+            while len(body) < _READ_MOST and (piece := await response.read()):
+                body += piece
+        if found := server_of(response.headers, path if response.status == 200 else "", body):
+            return found
+        if path == _MODELS and not (response.status in _OF_A_SERVER or (response.status == 200 and b'"list"' in body)):
+            return None
+    return None

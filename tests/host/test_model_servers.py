@@ -1,0 +1,180 @@
+"""What answers at an upstream of which nobody said so."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable
+
+import httpx
+import pytest
+
+from hivemind.host import model_servers
+from hivemind.host.proxy import Proxy
+from hivemind.host.server import serve
+from hivemind.providers.known import providers, server_of
+from hivemind.providers.profiles import PROFILES
+from hivemind.providers.table import Sign
+from hivemind.settings import Settings
+
+ANSWER = {
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 3, "completion_tokens": 1},
+}
+Reply = tuple[int, str, str]
+"""Status, `Server` header and body."""
+NOTHING: Reply = (404, "uvicorn", '{"detail":"Not Found"}')
+SIGNS = [(each.name, sign) for each in providers() for sign in each.signs]
+
+
+class Server:
+    """A model server on loopback, and what was asked of it."""
+
+    def __init__(self, gets: dict[str, Reply], server: str = "uvicorn") -> None:
+        self.gets, self.server = gets, server
+        self.heads: list[str] = []
+
+    @contextlib.asynccontextmanager
+    async def listening(self) -> AsyncIterator[str]:
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        async with server:
+            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+                self.heads.append(head)
+                method, path, _ = head.split(" ", 2)
+                status, server, text = 200, self.server, json.dumps(ANSWER)
+                if method == "get":
+                    status, server, text = self.gets.get(path, NOTHING)
+                else:
+                    length = next(int(line[15:]) for line in head.splitlines() if line.startswith("content-length:"))
+                    await reader.readexactly(length)
+                lines = (f"HTTP/1.1 {status} X", f"server: {server}", f"content-length: {len(text)}", "location: /x")
+                writer.write("\r\n".join((*lines, "content-type: application/json", "", text)).encode())
+        writer.close()
+
+    @property
+    def asked(self) -> list[str]:
+        return [head.split(" ")[1] for head in self.heads if head.startswith("get")]
+
+
+@contextlib.asynccontextmanager
+async def before(url: str, **settings: object) -> AsyncIterator[Proxy]:
+    """A proxy in front of it, with no setting but these."""
+    chosen = Settings(upstream=(url,), port=0, **settings)  # type: ignore[arg-type]
+    proxy = Proxy(chosen)
+    async with serve(proxy, chosen, durable=False):
+        yield proxy
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers are asked right after their first answer."""
+    monkeypatch.setattr(model_servers, "DELAY_S", 0.0)
+
+
+async def ask(proxy: Proxy) -> None:
+    """An agent with a key asks something, and is answered."""
+    async with httpx.AsyncClient(trust_env=False) as web:
+        body = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
+        headers = {"authorization": "Bearer sk-secret-0001"}
+        (await web.post(f"{proxy.address}/v1/chat/completions", json=body, headers=headers)).raise_for_status()
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not true():  # noqa: ASYNC110 - no event tells
+            await asyncio.sleep(0.005)
+
+
+def provider(proxy: Proxy) -> str:
+    return proxy.snapshot().lanes[0].state.provider
+
+
+@pytest.mark.parametrize(("name", "sign"), SIGNS, ids=[f"{name}{sign.path or ' header'}" for name, sign in SIGNS])
+def test_signs(name: str, sign: Sign) -> None:
+    """Each server is recognised by each of its own signs, has a profile, and none of another's."""
+    headers = [(b"server", sign.server.encode() or b"uvicorn")]
+    assert server_of(headers, sign.path, sign.example.encode()) == name
+    assert name in PROFILES
+    assert server_of([(b"server", b"uvicorn")], "/v1/models", b'{"object":"list","data":[]}') is None
+
+
+@pytest.mark.parametrize(
+    ("gets", "found", "most"),
+    [
+        ({"/v1/models": (200, "uvicorn", '{"object":"list","data":[{"owned_by":"vllm"}]}')}, "vllm", 1),
+        ({"/v1/models": (200, "BaseHTTP/0.6 Python/3.11", '{"object": "list", "data": []}')}, "mlx", 1),
+        ({"/v1/models": (401, "llama.cpp", '{"error":{"code":401}}')}, "llamacpp", 1),
+        ({"/v1/models": (401, "uvicorn", "{}"), "/metrics": (200, "uvicorn", "# HELP vllm:num_x\n")}, "vllm", 5),
+        ({"/api/version": (200, "", '{"version":"0.12.6"}')}, "ollama", 5),
+        ({"/v1/models": (200, "nginx", '{"object":"list","data":[]}')}, "local", 5),
+        ({"/v1/models": (302, "nginx", "")}, "local", 1),
+        ({"/v1/models": (200, "nginx", "<html>")}, "local", 1),
+    ],
+)
+async def test_a_local_server_is_asked_once(gets: dict[str, Reply], found: str, most: int) -> None:
+    """After its first good answer, without any key and following no redirect; it has no limits before and after."""
+    server = Server(gets)
+    async with server.listening() as url, before(url) as proxy:
+        await ask(proxy)
+        await until(lambda: not proxy._servers._tasks)
+        await ask(proxy)
+        state = proxy.snapshot().lanes[0].state
+        assert provider(proxy) == found
+        if found == "ollama":
+            assert (state.level, {window.source for window in state.windows}) == (2.0, {"assumed"})
+        else:
+            assert (state.level, state.windows) == (float("inf"), ())
+    gets_sent = [head for head in server.heads if head.startswith("get")]
+    assert 0 < len(gets_sent) <= most
+    assert len(set(server.asked)) == len(server.asked)
+    assert not any("sk-secret" in head or "authorization" in head for head in gets_sent)
+    assert server.heads[0].startswith("post")
+
+
+async def test_a_named_profile_is_taken_at_its_word() -> None:
+    """Where the settings name the profile, nothing is asked, and its limits are where it begins."""
+    server = Server({}, server="llama.cpp")
+    async with server.listening() as url, before(url, profile="generic") as proxy:
+        await ask(proxy)
+        state = proxy.snapshot().lanes[0].state
+        assert (provider(proxy), state.level, server.asked) == ("generic", 5.0, [])
+        assert {(window.limit, window.source) for window in state.windows} == {(60, "assumed"), (100_000, "assumed")}
+
+
+@pytest.mark.parametrize(
+    ("address", "header", "found"),
+    [
+        ("10.0.0.7", "uvicorn", "local"),
+        ("203.0.113.7", "uvicorn", "generic"),
+        ("203.0.113.7", "llama.cpp", "llamacpp"),
+    ],
+)
+async def test_a_name_is_resolved(monkeypatch: pytest.MonkeyPatch, address: str, header: str, found: str) -> None:
+    """A name that leads to a private network is a server at home; a public host is known by its replies alone."""
+
+    async def resolved(*_: object, **__: object) -> list[tuple[object, ...]]:
+        return [(None, None, None, "", (address, 0))]
+
+    asked: list[str] = []
+
+    async def answer(*about: object) -> None:
+        asked.append(address)
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolved)
+    monkeypatch.setattr(model_servers, "_asked", answer)
+    settings = Settings(upstream=("lab=http://models.example",), port=0)
+    reply = httpx.Response(200, json=ANSWER, headers={"server": header})
+    proxy = Proxy(settings, transports={"lab": httpx.MockTransport(lambda _: reply)})
+    proxy._simulated = frozenset()
+    async with serve(proxy, settings, durable=False):
+        await until(lambda: not proxy._servers._tasks)
+        await ask(proxy)
+        await until(lambda: not proxy._servers._tasks)
+        assert provider(proxy) == found
+    assert bool(asked) is (found == "local")
