@@ -16,6 +16,7 @@ from hivemind.scheduler.admission.lockstep import Lockstep
 from hivemind.scheduler.admission.queue import LaneQueue
 from hivemind.scheduler.admission.retry import LATEST_WEIGHT, MAX_PAUSE_S, Retries
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
+from hivemind.scheduler.faults import Blame, Faults
 from hivemind.scheduler.lease import LeaseState
 from hivemind.scheduler.limits import MOST_RESET_S, Window
 from hivemind.scheduler.ticket import Refusal, Ticket
@@ -38,6 +39,7 @@ and mustn't displace what was learned of real ones."""
 _CLOSED, _OPEN = CircuitState.CLOSED, CircuitState.OPEN
 _INNOCENT = frozenset({FailureKind.QUOTA, FailureKind.CLIENT_ERROR})
 """Failures that say nothing about congestion."""
+_EXCUSES = frozenset({Blame.EXCUSED, Blame.OWN})
 _REFUSING = frozenset({FailureKind.RATE_LIMITED, FailureKind.QUOTA})
 """Failures by which the provider enforces a limit."""
 _PAUSING = frozenset({FailureKind.RATE_LIMITED, FailureKind.OVERLOADED, FailureKind.SERVER_ERROR})
@@ -98,6 +100,10 @@ class Lane:
         """By family of models that alone is or was paused, until its grants aren't spaced out any more. In a fleet
         there are none: what proxies tell each other of pauses and circuits names no family."""
         self.retries = Retries(settings.retry)
+        self.first_attempts = 0  # requests in flight that were never sent before
+        self._faults = Faults()
+        self._fault_cut: tuple[float, float] | None = None
+        """The level before it was cut because of 500s that may be their requests' own, and when that was."""
         self.backing_off: dict[int, Ticket] = {}  # tickets between two attempts, by number
         self.hold_s: float | None = None
         """How long an attempt holds a slot, each weighing less than the next; None until the first has ended."""
@@ -210,6 +216,11 @@ class Lane:
         """Whether the circuit lets nothing through of what it keeps: all, or a family."""
         return self.settings.backpressure and not self.circuit.admits()
 
+    def probes_with(self, ticket: Ticket) -> bool:
+        """Whether the ticket, sent now, is the probe of the circuit."""
+        half_open = self.circuit.state is CircuitState.HALF_OPEN and self.settings.backpressure
+        return half_open and self.circuit.keeps(ticket.request.family)
+
     @property
     def shut_for_all(self) -> bool:
         """Whether the circuit lets through no request of any family."""
@@ -250,6 +261,7 @@ class Lane:
         """Take a slot and the rate windows' reservations for the ticket."""
         gate, circuit, family = self.gate, self.circuit, ticket.request.family
         gate.enter()
+        self.first_attempts += ticket.attempts == 1
         if self.total is not None:
             self.total.enter()
         if gate.active + 1 > gate.limit:
@@ -274,6 +286,7 @@ class Lane:
         """Release the slot; reservations are settled apart."""
         gate = self.gate
         gate.leave()
+        self.first_attempts -= ticket.attempts == 1
         if self.total is not None:
             self.total.leave()
         if self.leasing is not None:
@@ -356,11 +369,15 @@ class Lane:
                 if charge.probe:
                     window.present.stated.probe_answered()
         self.retries.note(ok=True)
+        if ticket.fault is not None:
+            self._faults.answered(now, ticket.fault)
         if not self.settings.backpressure:
             return False
         before = self.aimd.level
         changed = self.aimd.sample(now, ttft_s, ticket.granted_at)
         if changed:
+            if self.aimd.level < before:
+                self._fault_cut = None
             self.push_level(now, "grow" if self.aimd.level > before else "latency")
         if self._refused_cut is not None and self._regain(now, family, ticket.granted_at):
             changed = True
@@ -372,7 +389,8 @@ class Lane:
     def failed(self, now: float, ticket: Ticket, failure: Failure) -> bool:
         """Count a failed attempt. Return whether that opened the circuit."""
         cause = str(failure.status) if failure.status is not None else failure.kind.value
-        if failure.kind is not FailureKind.CLIENT_ERROR:
+        blame = Blame.COUNTS if failure.words is None else self._blame(now, ticket, failure)
+        if failure.kind is not FailureKind.CLIENT_ERROR and blame is Blame.COUNTS:
             self.refusal, self.used_up = failure.message or cause, failure.kind is FailureKind.QUOTA
             if not self.used_up and ticket.granted_at >= self._failed_at:
                 self.disproved, self._failed_at = self.disproved + 1, now
@@ -381,11 +399,13 @@ class Lane:
                 if charge.probe:
                     window.present.stated.probe_refused()
         circuit, family = self.circuit, ticket.request.family
-        if failure.kind in _INNOCENT:
+        if failure.kind in _INNOCENT or blame in _EXCUSES:
             # The request's own fault only shows that the upstream is there, which is what a probe tests.
             probing = circuit.state is CircuitState.HALF_OPEN and circuit.probe == ticket.id
             if probing and circuit.report(now, ticket.id, ticket.epoch, True, family):
                 self.report_circuit(now, "probe was answered")
+            return False
+        if blame is Blame.UNSURE and circuit.state is _CLOSED:
             return False
         alone = failure.kind in _OF_A_MODEL and self.leasing is None and self._refused_alone(now, family)
         if failure.delay_s and failure.retryable and failure.kind in _PAUSING and failure.delay_s <= MAX_PAUSE_S:
@@ -399,16 +419,35 @@ class Lane:
         # congestion.
         spared = alone and self._others_are_answered(now, family)
         before = self.aimd.level
-        if not spared and self.aimd.congested(now, ticket.granted_at, self.gate.active):
-            self._note_cut(family if alone else None, before)
+        doubtful = failure.words is not None
+        once = doubtful and self._fault_cut is not None and now - self._fault_cut[1] <= TOGETHER_S
+        if not (spared or once) and self.aimd.congested(now, ticket.granted_at, self.gate.active):
+            self._note_cut(now, family if alone else None, before, doubtful=doubtful)
             self.push_level(now, failure.kind.value)
-        if not circuit.report(now, ticket.id, ticket.epoch, False, family, own_refusal=alone):
+        if not circuit.report(now, ticket.id, ticket.epoch, False, family, own_refusal=alone, doubtful=doubtful):
             return False
         self.report_circuit(now, cause)
         if not spared and self.aimd.open_circuit(now, self.gate.active):
-            self._note_cut(circuit.family, before)
+            self._note_cut(now, circuit.family, before, doubtful=doubtful)
             self.push_level(now, "circuit")
         return True
+
+    def _blame(self, now: float, ticket: Ticket, failure: Failure) -> Blame:
+        """Return what a 500 says about the upstream. If that is nothing, take back what the request's 500s before it
+        have done."""
+        request, answered_from = ticket.request, self.allowance(ticket.request.family).fate.answered_from
+        others = self.first_attempts > (ticket.attempts == 1)
+        blame, ticket.fault = self._faults.judge(
+            now, request.agent, ticket.fault, failure, answered_from, others=others
+        )
+        if blame in _EXCUSES:
+            self.circuit.forgive(ticket.id)
+            if self._fault_cut is not None and self.aimd.regain(now, self._fault_cut[0]):
+                self.push_level(now, "grow")
+            self._fault_cut = None
+        if blame is Blame.OWN:
+            self.retries.refund(ticket.attempts - 1)
+        return blame
 
     def _refused_alone(self, now: float, family: str) -> bool:
         """Note that a family of models was refused. Return whether that says nothing of the others, as far as known:
@@ -426,7 +465,9 @@ class Lane:
         since = min(self.allowance(family).fate.refused_since, now - TOGETHER_S)
         return any(each.fate.answered_at >= since for name, each in self.allowances.items() if name != family)
 
-    def _note_cut(self, refused: str | None, before: float) -> None:
+    def _note_cut(self, now: float, refused: str | None, before: float, *, doubtful: bool) -> None:
+        cut = self._fault_cut
+        self._fault_cut = (before if cut is None else cut[0], now) if doubtful else None
         if refused is None:
             self._refused_cut = None
         elif self._refused_cut is None or self._refused_cut[0] != refused:
@@ -445,10 +486,12 @@ class Lane:
         self.push_level(now, "grow")
         return True
 
-    def poll_circuit(self, now: float) -> None:
-        """Half-open the circuit if its cooldown is over."""
-        if self.settings.backpressure and self.circuit.poll(now):
-            self.report_circuit(now, "cooldown over")
+    def poll_circuit(self, now: float, *, fresh: bool = False) -> None:
+        """Half-open the circuit if its cooldown is over, or (`fresh`) for a request that hasn't failed yet."""
+        reopens_at = self.circuit.reopens_at
+        if self.settings.backpressure and self.circuit.poll(now, fresh=fresh):
+            early = reopens_at is not None and now < reopens_at
+            self.report_circuit(now, "new request" if early else "cooldown over")
 
     def pause(self, now: float, for_s: float, cause: str, family: str | None = None) -> bool:
         """Send nothing for so long, as the provider asks, or (with `family`) nothing of that family of models;

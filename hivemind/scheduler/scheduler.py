@@ -14,6 +14,7 @@ transparent retry (equation 4: :mod:`.admission.retry`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler import persistence
@@ -119,7 +120,7 @@ class Scheduler(Dispatcher):
         lane.retries.earn()
         self.events.append(ticket.arrived(now))
         if lane.circuit.state is not CircuitState.CLOSED:
-            lane.poll_circuit(now)
+            lane.poll_circuit(now, fresh=True)
         refusal = TOO_MANY_AGENTS if crowded else self.refusal_on_arrival(lane, ticket, now)
         if refusal is None:
             if self.tasks:
@@ -218,6 +219,9 @@ class Scheduler(Dispatcher):
         retry_at = None
         if not self.draining and ticket.refusal is None and lane.circuit_refusal(ticket, now) is None:
             retry_at = lane.retries.next_attempt_at(ticket, failure, now, self._draw)
+        if ticket.at_fault:
+            text = f"{failure.message}, as whenever this request is sent, while others are answered"
+            failure = replace(failure, message=text)
         self.events.append(ticket.failed(now, failure, None if retry_at is None else retry_at - now, usage))
         if retry_at is None:
             self.forget(ticket)
