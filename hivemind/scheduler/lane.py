@@ -19,8 +19,9 @@ from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.faults import Blame, Faults
 from hivemind.scheduler.lease import LeaseState
 from hivemind.scheduler.limits import MOST_RESET_S, Window
+from hivemind.scheduler.pace import ALONE, Knee
 from hivemind.scheduler.ticket import Refusal, Ticket
-from hivemind.scheduler.types import Failure, FailureKind, Utilisation, WindowKind, WindowReading
+from hivemind.scheduler.types import Failure, FailureKind, Usage, Utilisation, WindowKind, WindowReading
 
 EMIT_EVERY_S = 1.0  # between two events with what replies say of a family's rate windows
 LONGEST_RESET_S = 1e12
@@ -100,6 +101,10 @@ class Lane:
         """By family of models that alone is or was paused, until its grants aren't spaced out any more. In a fleet
         there are none: what proxies tell each other of pauses and circuits names no family."""
         self.retries = Retries(settings.retry)
+        self.load = 0.0
+        """Requests in flight, summed over the seconds until :attr:`_load_at`."""
+        self._load_at = 0.0
+        self._knee = Knee()
         self.first_attempts = 0  # requests in flight that were never sent before
         self._faults = Faults()
         self._fault_cut: tuple[float, float] | None = None
@@ -260,8 +265,11 @@ class Lane:
     def enter(self, ticket: Ticket, now: float) -> None:
         """Take a slot and the rate windows' reservations for the ticket."""
         gate, circuit, family = self.gate, self.circuit, ticket.request.family
+        ticket.load = self.load = self.load + gate.active * (now - self._load_at)
+        self._load_at = now
         gate.enter()
-        self.first_attempts += ticket.attempts == 1
+        if ticket.attempts == 1:
+            self.first_attempts += 1
         if self.total is not None:
             self.total.enter()
         if gate.active + 1 > gate.limit:
@@ -285,8 +293,11 @@ class Lane:
     def leave(self, ticket: Ticket, now: float) -> None:
         """Release the slot; reservations are settled apart."""
         gate = self.gate
+        self.load += gate.active * (now - self._load_at)
+        self._load_at = now
         gate.leave()
-        self.first_attempts -= ticket.attempts == 1
+        if ticket.attempts == 1:
+            self.first_attempts -= 1
         if self.total is not None:
             self.total.leave()
         if self.leasing is not None:
@@ -355,9 +366,9 @@ class Lane:
             self._doubted.add((reading.kind, absurd))
             self._emit(ev.ResetDoubted(now, self.key, family, reading.kind, reset_in_s, absurd))
 
-    def succeeded(self, now: float, ticket: Ticket, ttft_s: float) -> bool:
-        """Count a first content: a latency sample for AIMD, a success for the circuit. Return whether that may have
-        made room."""
+    def succeeded(self, now: float, ticket: Ticket, ttft_s: float, so_far: Usage | None, *, whole: bool) -> bool:
+        """Count a first content, or a whole answer: a latency sample for AIMD, a success for the circuit. Return
+        whether that may have made room."""
         self.proven = True
         if self.refusal:
             self.refusal, self.used_up, self.disproved = "", False, 0
@@ -374,17 +385,60 @@ class Lane:
         if not self.settings.backpressure:
             return False
         before = self.aimd.level
-        changed = self.aimd.sample(now, ttft_s, ticket.granted_at)
+        excess_s, alone = 0.0, self._in_flight(now, ticket) <= ALONE
+        ticket.alone, ticket.ttft_s = alone, None if whole else ttft_s
+        if not alone:
+            inputs = self.estimators.fresh_input(ticket, so_far)
+            pace = allowance.pace
+            outputs = so_far.output_tokens if whole and so_far is not None else 0
+            least_s = (pace.whole if whole else pace.first).estimate(inputs, outputs)
+            if ttft_s > least_s:
+                excess_s = ttft_s - least_s
+        stated = self.aimd.ceiling < math.inf  # as far as that AIMD goes by itself
+        reach = math.inf if stated else self._knee.reach(now, before)
+        changed = self.aimd.sample(now, ttft_s, ticket.granted_at, excess_s, alone=alone, reach=reach)
         if changed:
-            if self.aimd.level < before:
+            slow = self.aimd.level < before <= reach
+            if slow:
                 self._fault_cut = None
-            self.push_level(now, "grow" if self.aimd.level > before else "latency")
+            cause = "latency" if slow else "knee" if reach < before else "grow"
+            self.push_level(now, cause, self.aimd.too_slow_s if slow else None)
         if self._refused_cut is not None and self._regain(now, family, ticket.granted_at):
             changed = True
         if self.circuit.report(now, ticket.id, ticket.epoch, True, family):
             self.report_circuit(now, "probe succeeded")
             changed = True
         return changed
+
+    def _in_flight(self, now: float, ticket: Ticket) -> float:
+        """Return how many requests were in flight on average since the ticket was granted; infinity where others' load
+        isn't known."""
+        if self.leasing is not None or (self.total is not None and self.total.active > self.gate.active):
+            return math.inf
+        took_s = now - ticket.granted_at
+        return (self.load + self.gate.active * (now - self._load_at) - ticket.load) / took_s if took_s > 0 else 1.0
+
+    def learn(self, now: float, ticket: Ticket, usage: Usage | None) -> None:
+        """Learn from an answer that ends now, while it still holds its slot, and from its real usage if that is
+        known."""
+        inputs: float = ticket.estimated_input
+        outputs = 0
+        if usage is not None:
+            inputs, outputs = self.estimators.learn(ticket.request, usage), usage.output_tokens
+        took_s, ttft_s = now - ticket.granted_at, ticket.ttft_s
+        alone, pace = ticket.alone, self.allowance(ticket.request.family).pace
+        if ttft_s is None:
+            pace.whole.learn(took_s, inputs, outputs, alone=alone)
+        else:
+            pace.first.learn(ttft_s, inputs, 0, alone=alone)
+        if self.aimd.ceiling < math.inf or took_s <= 0 or (in_flight := self._in_flight(now, ticket)) == math.inf:
+            return
+        if ttft_s is None:
+            alone_s = pace.whole.estimate(inputs, outputs)
+        else:
+            pace.rest.learn(took_s - ttft_s, 0, outputs, alone=in_flight <= ALONE)
+            alone_s = pace.first.estimate(inputs) + pace.rest.estimate(0, outputs)
+        self._knee.learn(now, in_flight, took_s, alone_s)
 
     def failed(self, now: float, ticket: Ticket, failure: Failure) -> bool:
         """Count a failed attempt. Return whether that opened the circuit."""
@@ -522,12 +576,12 @@ class Lane:
             allowance.release(now)
         self.resume(now, early=True)
 
-    def push_level(self, now: float, cause: str) -> None:
+    def push_level(self, now: float, cause: str, excess_s: float | None = None) -> None:
         """Hand AIMD's level c_t to the gate (paper, Direct Backpressure-Admission Wiring), and report it."""
         self.set_slots()
         if self.leasing is not None and self.leasing.shared and self.aimd.cut is not None:
             self.leasing.urgent = True
-        self._emit(ev.LevelChanged(now, self.key, self.aimd.level, cause))
+        self._emit(ev.LevelChanged(now, self.key, self.aimd.level, cause, excess_s))
 
     def set_slots(self) -> None:
         """Set the gate's limit to AIMD's level, or to what the lease allows."""

@@ -164,6 +164,9 @@ class Ticket:
     expires_at: float  # when its wait becomes too long
     state: TicketState = TicketState.QUEUED
     granted_at: float = 0.0
+    load: float = 0.0  # its lane's Lane.load then
+    ttft_s: float | None = None  # of the present attempt, if it is answered by a stream
+    alone: bool = False  # nothing else was in flight until its first content
     retry_at: float = 0.0  # when the next attempt may begin, while it is between two
     headed_at: float | None = None  # when the present attempt's response head stated rate limits
     ending: bool = False  # the present attempt's response head came, and its end is reported next
