@@ -11,7 +11,7 @@ from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Usage, WindowReading
 from hivemind.text.humanise import duration, plural
 from hivemind.text.humanise import level as level_text
-from hivemind.world.lines import line_of, sentence, subject, words
+from hivemind.world.lines import level_line, line_of, sentence, subject
 from hivemind.world.state import Carried
 
 Words = tuple[str, str, str, str]
@@ -96,8 +96,8 @@ def _own_words(event: ev.Event) -> Words | None:
             what = f"attempt {event.attempt}: answered {event.status}, {_kept(event)}"
             return "info", "body", "", f"request {ticket}, {what}"
         case ev.LevelChanged(cause=cause):
-            level = "info" if cause in ("grow", "operator") else "warn"
-            return level, "aimd", event.lane, f"concurrency level {level_text(event.level)} ({words(cause)})"
+            level = "info" if cause in ev.NO_CUTS else "warn"
+            return level, "aimd", event.lane, level_line(event)
         case ev.Sampled():
             lanes = (
                 f"{lane.lane}: {lane.active} active, {lane.waiting} waiting, level {level_text(lane.level)}, "

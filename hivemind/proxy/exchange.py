@@ -26,6 +26,7 @@ from hivemind.proxy.cycle import AnswerCut, Cycle
 from hivemind.proxy.engine import Engine
 from hivemind.proxy.reply import (
     FailedReply,
+    error_event,
     final_form,
     in_pieces,
     mismatch_of,
@@ -585,12 +586,16 @@ class Exchange:
 
     async def _failed(self, failure: Failure, reply: FailedReply | None = None) -> bool:
         """Retry if the scheduler allows it, else pass the failure on, in the upstream's own words if there are any."""
-        may_pass, form = failure.retryable, self.call.head.client.try_again
+        form = self.call.head.client.try_again
+        failure = self._with_words(failure, reply)
+        may_pass = failure.retryable
         if self.call.facts.continues_state and not _nothing_ran(failure, reply):
             failure = replace(failure, retryable=False)
         if self._engine.fail(self.ticket, self.call.without_credentials(failure), self._usage()):
             self._disarm_keepalive()  # it would begin with this reply's head
             return False
+        at_fault = self.ticket.at_fault
+        may_pass = may_pass and not at_fault
         if may_pass:
             await self._held_back()
         await self._stop_keepalive()
@@ -605,7 +610,7 @@ class Exchange:
         elif may_pass and not self.writer.started and (told := retryable_form(failure, reply, form)) is not None:
             status, headers, body = told
             await self.writer.answer(status, [*for_client(headers), *notice(self.ticket)], body)
-        elif failure.kind is FailureKind.QUOTA and not self.writer.started:
+        elif (at_fault or failure.kind is FailureKind.QUOTA) and not self.writer.started:
             status, headers, body = final_form(failure, reply, form)
             await self.writer.answer(status, [*for_client(headers), *notice(self.ticket)], body)
         elif reply.stream:
@@ -613,6 +618,18 @@ class Exchange:
         else:
             await self.writer.answer(reply.response.status, self._head(reply.response), reply.body)
         return True
+
+    def _with_words(self, failure: Failure, reply: FailedReply | None) -> Failure:
+        """Return the failure, with what a 500 is known again by that says nothing about another attempt."""
+        if failure.status != 500 or failure.kind is not FailureKind.SERVER_ERROR or failure.delay_s or reply is None:
+            return failure
+        headers, body = reply.response.headers, reply.body
+        too_long = reply.stream and reply.response.status >= 400
+        if too_long or value(headers, b"x-should-retry") == b"true":
+            return failure
+        if reply.stream:
+            body = error_event(decode_body(headers, body, MAX_ERROR_BODY)) or body
+        return replace(failure, words=(hash(self.call.body), hash(body)))
 
     async def _pass_stream_on(self, reply: FailedReply) -> None:
         """Send a stream that failed before its first content as it comes, ending as it ends."""

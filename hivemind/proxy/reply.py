@@ -76,7 +76,7 @@ def retryable_form(failure: Failure, reply: FailedReply, form: TryAgain) -> tupl
         headers = [pair for pair in headers if pair[0] not in _ABOUT_BODY]
     if reply.stream:
         # An error event before any content. Most SDKs ask again after a status alone.
-        status, body = failure.status or 503, _error_event(body)
+        status, body = failure.status or 503, error_event(body)
         if not body:
             return None
     if form.counts_overload and (status == 529 or b"overloaded_error" in body):
@@ -93,14 +93,14 @@ def final_form(failure: Failure, reply: FailedReply, form: TryAgain) -> tuple[in
     client that was measured ends at 400 alone."""
     headers = [each for each in reply.response.headers if each[0] not in _ASKS_AGAIN]
     status, body = reply.response.status, reply.body
-    if status < 400 and (event := _error_event(decode_body(headers, body, MAX_ERROR_BODY)) if reply.stream else body):
+    if status < 400 and (event := error_event(decode_body(headers, body, MAX_ERROR_BODY)) if reply.stream else body):
         status, body = failure.status or 429, event
         headers = [each for each in headers if each[0] not in _ABOUT_BODY or not reply.stream]
         headers += [(b"content-type", b"application/json")] if reply.stream else []
     return status if form.obeys_hint else 400, [*headers, (b"x-should-retry", b"false")], body
 
 
-def _error_event(body: bytes) -> bytes:
+def error_event(body: bytes) -> bytes:
     """Return the error in a stream's events, which has the form of an answer's body; empty: there is none."""
     splitter = SseSplitter()
     data = (fields(block)[1] for block in [*splitter.feed(body), *splitter.end()])

@@ -267,6 +267,8 @@ class Dispatcher:
                 self._set_wake(lane, until)
                 return False
             ticket, delay_s = lane.queue.pick(now, lambda t: lane.delay_s(t, now), lane.vacant)
+            if ticket is not None and ticket.attempts and lane.probes_with(ticket):
+                ticket = lane.queue.probe(now, lambda t: lane.probes_with(t) and lane.delay_s(t, now) <= 0) or ticket
             if ticket is None:
                 self._set_wake(lane, now + delay_s)
                 return False

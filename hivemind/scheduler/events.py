@@ -113,12 +113,20 @@ class Refused(Event, frozen=True):
     status: int
 
 
+NO_CUTS = frozenset({"grow", "knee", "operator"})
+"""Causes of changes of the level that are no sign of trouble."""
+
+
 class LevelChanged(Event, frozen=True):
     """AIMD (or the operator) changed the concurrency level."""
 
     lane: str
     level: float
-    cause: str  # `grow`, `latency`, `circuit`, `operator`, or the failure kind that cut it
+    cause: str
+    """`grow`, `knee` (growth that brought no more throughput is taken back), `latency`, `circuit`, `operator`, or the
+    kind of the failure that cut it."""
+    excess_s: float | None = None
+    """Of `latency`: the mean time to first token beyond what its prompts take alone."""
 
 
 class CircuitChanged(Event, frozen=True):
@@ -467,6 +475,8 @@ class LaneState:
     pinned: bool = False
     mean_ttft_s: float | None = None
     """Over AIMD's window of samples."""
+    mean_excess_s: float | None = None
+    """What that is beyond what its prompts take alone; None: no sample, or an earlier version's."""
     latency_target_s: float
     rate_limited_for_s: float = 0.0
     """Until the provider's pause ends: the lane's, or that of the only family of models that it knows."""
@@ -503,6 +513,12 @@ class LaneState:
         the lane."""
         own = [(each.family, each.opens_in_s or 0.0) for each in self.families if each.gate == "rate_limited"]
         return [("", self.rate_limited_for_s)] if self.rate_limited_for_s > 0 else own
+
+    @property
+    def slow(self) -> bool:
+        """Whether latency is above its target."""
+        latency_s = self.mean_ttft_s if self.mean_excess_s is None else self.mean_excess_s
+        return latency_s is not None and latency_s > self.latency_target_s
 
 
 class Sampled(Event, frozen=True):

@@ -56,6 +56,7 @@ def lane_state(lane: Lane, now: float, *, paused: bool) -> LaneState:
         floor=aimd.config.floor,
         pinned=aimd.pinned,
         mean_ttft_s=aimd.mean_latency_s,
+        mean_excess_s=aimd.mean_excess_s,
         latency_target_s=aimd.config.latency_target_s,
         rate_limited_for_s=max(0.0, rate_limited_for_s),
         paused=paused,

@@ -16,10 +16,12 @@ from hivemind.scheduler.admission.lockstep import Lockstep
 from hivemind.scheduler.admission.queue import LaneQueue
 from hivemind.scheduler.admission.retry import LATEST_WEIGHT, MAX_PAUSE_S, Retries
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
+from hivemind.scheduler.faults import Blame, Faults
 from hivemind.scheduler.lease import LeaseState
 from hivemind.scheduler.limits import MOST_RESET_S, Window
+from hivemind.scheduler.pace import ALONE, Knee
 from hivemind.scheduler.ticket import Refusal, Ticket
-from hivemind.scheduler.types import Failure, FailureKind, Utilisation, WindowKind, WindowReading
+from hivemind.scheduler.types import Failure, FailureKind, Usage, Utilisation, WindowKind, WindowReading
 
 EMIT_EVERY_S = 1.0  # between two events with what replies say of a family's rate windows
 LONGEST_RESET_S = 1e12
@@ -38,6 +40,7 @@ and mustn't displace what was learned of real ones."""
 _CLOSED, _OPEN = CircuitState.CLOSED, CircuitState.OPEN
 _INNOCENT = frozenset({FailureKind.QUOTA, FailureKind.CLIENT_ERROR})
 """Failures that say nothing about congestion."""
+_EXCUSES = frozenset({Blame.EXCUSED, Blame.OWN})
 _REFUSING = frozenset({FailureKind.RATE_LIMITED, FailureKind.QUOTA})
 """Failures by which the provider enforces a limit."""
 _PAUSING = frozenset({FailureKind.RATE_LIMITED, FailureKind.OVERLOADED, FailureKind.SERVER_ERROR})
@@ -97,6 +100,14 @@ class Lane:
         self.pauses: dict[str, Pause] = {}
         """By family of models that alone is or was paused, until its grants aren't spaced out any more."""
         self.retries = Retries(settings.retry)
+        self.load = 0.0
+        """Requests in flight, summed over the seconds until :attr:`_load_at`."""
+        self._load_at = 0.0
+        self._knee = Knee()
+        self.first_attempts = 0  # requests in flight that were never sent before
+        self._faults = Faults()
+        self._fault_cut: tuple[float, float] | None = None
+        """The level before it was cut because of 500s that may be their requests' own, and when that was."""
         self.backing_off: dict[int, Ticket] = {}  # tickets between two attempts, by number
         self.hold_s: float | None = None
         """How long an attempt holds a slot, each weighing less than the next; None until the first has ended."""
@@ -236,6 +247,11 @@ class Lane:
         """Whether the circuit lets nothing through of what it keeps: all, or a family."""
         return self.settings.backpressure and not self.circuit.admits()
 
+    def probes_with(self, ticket: Ticket) -> bool:
+        """Whether the ticket, sent now, is the probe of the circuit."""
+        half_open = self.circuit.state is CircuitState.HALF_OPEN and self.settings.backpressure
+        return half_open and self.circuit.keeps(ticket.request.family)
+
     @property
     def shut_for_all(self) -> bool:
         """Whether the circuit lets through no request of any family."""
@@ -275,7 +291,11 @@ class Lane:
     def enter(self, ticket: Ticket, now: float) -> None:
         """Take a slot and the rate windows' reservations for the ticket."""
         gate, circuit, family = self.gate, self.circuit, ticket.request.family
+        ticket.load = self.load = self.load + gate.active * (now - self._load_at)
+        self._load_at = now
         gate.enter()
+        if ticket.attempts == 1:
+            self.first_attempts += 1
         if self.total is not None:
             self.total.enter()
         if gate.active + 1 > gate.limit:
@@ -299,7 +319,11 @@ class Lane:
     def leave(self, ticket: Ticket, now: float) -> None:
         """Release the slot; reservations are settled apart."""
         gate = self.gate
+        self.load += gate.active * (now - self._load_at)
+        self._load_at = now
         gate.leave()
+        if ticket.attempts == 1:
+            self.first_attempts -= 1
         if self.total is not None:
             self.total.leave()
         if self.leasing is not None:
@@ -368,9 +392,9 @@ class Lane:
             self._doubted.add((reading.kind, absurd))
             self._emit(ev.ResetDoubted(now, self.key, family, reading.kind, reset_in_s, absurd))
 
-    def succeeded(self, now: float, ticket: Ticket, ttft_s: float) -> bool:
-        """Count a first content: a latency sample for AIMD, a success for the circuit. Return whether that may have
-        made room."""
+    def succeeded(self, now: float, ticket: Ticket, ttft_s: float, so_far: Usage | None, *, whole: bool) -> bool:
+        """Count a first content, or a whole answer: a latency sample for AIMD, a success for the circuit. Return
+        whether that may have made room."""
         self.proven = True
         if self.refusal:
             self.refusal, self.used_up, self.disproved = "", False, 0
@@ -382,12 +406,29 @@ class Lane:
                 if charge.probe:
                     window.present.stated.probe_answered()
         self.retries.note(ok=True)
+        if ticket.fault is not None:
+            self._faults.answered(now, ticket.fault)
         if not self.settings.backpressure:
             return False
         before = self.aimd.level
-        changed = self.aimd.sample(now, ttft_s, ticket.granted_at)
+        excess_s, alone = 0.0, self._in_flight(now, ticket) <= ALONE
+        ticket.alone, ticket.ttft_s = alone, None if whole else ttft_s
+        if not alone:
+            inputs = self.estimators.fresh_input(ticket, so_far)
+            pace = allowance.pace
+            outputs = so_far.output_tokens if whole and so_far is not None else 0
+            least_s = (pace.whole if whole else pace.first).estimate(inputs, outputs)
+            if ttft_s > least_s:
+                excess_s = ttft_s - least_s
+        stated = self.aimd.ceiling < math.inf  # as far as that AIMD goes by itself
+        reach = math.inf if stated else self._knee.reach(now, before)
+        changed = self.aimd.sample(now, ttft_s, ticket.granted_at, excess_s, alone=alone, reach=reach)
         if changed:
-            self.push_level(now, "grow" if self.aimd.level > before else "latency")
+            slow = self.aimd.level < before <= reach
+            if slow:
+                self._fault_cut = None
+            cause = "latency" if slow else "knee" if reach < before else "grow"
+            self.push_level(now, cause, self.aimd.too_slow_s if slow else None)
         if self._refused_cut is not None and self._regain(now, family, ticket.granted_at):
             changed = True
         if self.circuit.report(now, ticket.id, ticket.epoch, True, family):
@@ -395,10 +436,41 @@ class Lane:
             changed = True
         return changed
 
+    def _in_flight(self, now: float, ticket: Ticket) -> float:
+        """Return how many requests were in flight on average since the ticket was granted; infinity where others' load
+        isn't known."""
+        if self.leasing is not None or (self.total is not None and self.total.active > self.gate.active):
+            return math.inf
+        took_s = now - ticket.granted_at
+        return (self.load + self.gate.active * (now - self._load_at) - ticket.load) / took_s if took_s > 0 else 1.0
+
+    def learn(self, now: float, ticket: Ticket, usage: Usage | None) -> None:
+        """Learn from an answer that ends now, while it still holds its slot, and from its real usage if that is
+        known."""
+        inputs: float = ticket.estimated_input
+        outputs = 0
+        if usage is not None:
+            inputs, outputs = self.estimators.learn(ticket.request, usage), usage.output_tokens
+        took_s, ttft_s = now - ticket.granted_at, ticket.ttft_s
+        alone, pace = ticket.alone, self.allowance(ticket.request.family).pace
+        if ttft_s is None:
+            pace.whole.learn(took_s, inputs, outputs, alone=alone)
+        else:
+            pace.first.learn(ttft_s, inputs, 0, alone=alone)
+        if self.aimd.ceiling < math.inf or took_s <= 0 or (in_flight := self._in_flight(now, ticket)) == math.inf:
+            return
+        if ttft_s is None:
+            alone_s = pace.whole.estimate(inputs, outputs)
+        else:
+            pace.rest.learn(took_s - ttft_s, 0, outputs, alone=in_flight <= ALONE)
+            alone_s = pace.first.estimate(inputs) + pace.rest.estimate(0, outputs)
+        self._knee.learn(now, in_flight, took_s, alone_s)
+
     def failed(self, now: float, ticket: Ticket, failure: Failure) -> bool:
         """Count a failed attempt. Return whether that opened the circuit."""
         cause = str(failure.status) if failure.status is not None else failure.kind.value
-        if failure.kind is not FailureKind.CLIENT_ERROR:
+        blame = Blame.COUNTS if failure.words is None else self._blame(now, ticket, failure)
+        if failure.kind is not FailureKind.CLIENT_ERROR and blame is Blame.COUNTS:
             self.refusal, self.used_up = failure.message or cause, failure.kind is FailureKind.QUOTA
             if not self.used_up and ticket.granted_at >= self._failed_at:
                 self.disproved, self._failed_at = self.disproved + 1, now
@@ -407,11 +479,13 @@ class Lane:
                 if charge.probe:
                     window.present.stated.probe_refused()
         circuit, family = self.circuit, ticket.request.family
-        if failure.kind in _INNOCENT:
+        if failure.kind in _INNOCENT or blame in _EXCUSES:
             # The request's own fault only shows that the upstream is there, which is what a probe tests.
             probing = circuit.state is CircuitState.HALF_OPEN and circuit.probe == ticket.id
             if probing and circuit.report(now, ticket.id, ticket.epoch, True, family):
                 self.report_circuit(now, "probe was answered")
+            return False
+        if blame is Blame.UNSURE and circuit.state is _CLOSED:
             return False
         if (
             failure.kind is FailureKind.RATE_LIMITED
@@ -431,16 +505,35 @@ class Lane:
         # congestion.
         spared = alone and self._others_are_answered(now, family)
         before = self.aimd.level
-        if not spared and self.aimd.congested(now, ticket.granted_at, self.gate.active):
-            self._note_cut(family if alone else None, before)
+        doubtful = failure.words is not None
+        once = doubtful and self._fault_cut is not None and now - self._fault_cut[1] <= TOGETHER_S
+        if not (spared or once) and self.aimd.congested(now, ticket.granted_at, self.gate.active):
+            self._note_cut(now, family if alone else None, before, doubtful=doubtful)
             self.push_level(now, failure.kind.value)
-        if not circuit.report(now, ticket.id, ticket.epoch, False, family, own_refusal=alone):
+        if not circuit.report(now, ticket.id, ticket.epoch, False, family, own_refusal=alone, doubtful=doubtful):
             return False
         self.report_circuit(now, cause)
         if not spared and self.aimd.open_circuit(now, self.gate.active):
-            self._note_cut(circuit.family, before)
+            self._note_cut(now, circuit.family, before, doubtful=doubtful)
             self.push_level(now, "circuit")
         return True
+
+    def _blame(self, now: float, ticket: Ticket, failure: Failure) -> Blame:
+        """Return what a 500 says about the upstream. If that is nothing, take back what the request's 500s before it
+        have done."""
+        request, answered_from = ticket.request, self.allowance(ticket.request.family).fate.answered_from
+        others = self.first_attempts > (ticket.attempts == 1)
+        blame, ticket.fault = self._faults.judge(
+            now, request.agent, ticket.fault, failure, answered_from, others=others
+        )
+        if blame in _EXCUSES:
+            self.circuit.forgive(ticket.id)
+            if self._fault_cut is not None and self.aimd.regain(now, self._fault_cut[0]):
+                self.push_level(now, "grow")
+            self._fault_cut = None
+        if blame is Blame.OWN:
+            self.retries.refund(ticket.attempts - 1)
+        return blame
 
     def _refused_alone(self, now: float, family: str) -> bool:
         """Note that a family of models was refused. Return whether that says nothing of the others, as far as known:
@@ -458,7 +551,9 @@ class Lane:
         since = min(self.allowance(family).fate.refused_since, now - TOGETHER_S)
         return any(each.fate.answered_at >= since for name, each in self.allowances.items() if name != family)
 
-    def _note_cut(self, refused: str | None, before: float) -> None:
+    def _note_cut(self, now: float, refused: str | None, before: float, *, doubtful: bool) -> None:
+        cut = self._fault_cut
+        self._fault_cut = (before if cut is None else cut[0], now) if doubtful else None
         if refused is None:
             self._refused_cut = None
         elif self._refused_cut is None or self._refused_cut[0] != refused:
@@ -477,10 +572,12 @@ class Lane:
         self.push_level(now, "grow")
         return True
 
-    def poll_circuit(self, now: float) -> None:
-        """Half-open the circuit if its cooldown is over."""
-        if self.settings.backpressure and self.circuit.poll(now):
-            self.report_circuit(now, "cooldown over")
+    def poll_circuit(self, now: float, *, fresh: bool = False) -> None:
+        """Half-open the circuit if its cooldown is over, or (`fresh`) for a request that hasn't failed yet."""
+        reopens_at = self.circuit.reopens_at
+        if self.settings.backpressure and self.circuit.poll(now, fresh=fresh):
+            early = reopens_at is not None and now < reopens_at
+            self.report_circuit(now, "new request" if early else "cooldown over")
 
     def pause(self, now: float, for_s: float, cause: str, family: str | None = None) -> bool:
         """Send nothing for so long, as the provider asks, or (with `family`) nothing of that family of models;
@@ -511,12 +608,12 @@ class Lane:
             allowance.release(now)
         self.resume(now, early=True)
 
-    def push_level(self, now: float, cause: str) -> None:
+    def push_level(self, now: float, cause: str, excess_s: float | None = None) -> None:
         """Hand AIMD's level c_t to the gate (paper, Direct Backpressure-Admission Wiring), and report it."""
         self.set_slots()
         if self.leasing is not None and self.leasing.shared and self.aimd.cut is not None:
             self.leasing.urgent = True
-        self._emit(ev.LevelChanged(now, self.key, self.aimd.level, cause))
+        self._emit(ev.LevelChanged(now, self.key, self.aimd.level, cause, excess_s))
 
     def set_slots(self) -> None:
         """Set the gate's limit to AIMD's level, or to what the lease allows."""

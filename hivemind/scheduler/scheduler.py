@@ -14,6 +14,7 @@ transparent retry (equation 4: :mod:`.admission.retry`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler import persistence
@@ -129,7 +130,7 @@ class Scheduler(Dispatcher):
         lane.retries.earn()
         self.events.append(ticket.arrived(now))
         if lane.circuit.state is not CircuitState.CLOSED:
-            lane.poll_circuit(now)
+            lane.poll_circuit(now, fresh=True)
         refusal = TOO_MANY_AGENTS if crowded else self.refusal_on_arrival(lane, ticket, now)
         if refusal is None:
             if self.tasks:
@@ -174,13 +175,18 @@ class Scheduler(Dispatcher):
         """Take the first content: a latency sample, and proof that the upstream works; `so_far` as in
         :meth:`progress`."""
         lane = self.lanes[ticket.request.lane]
-        ticket.content_started = True
         if so_far is not None:
             self._note_usage(lane, ticket, so_far)
+        self._first_content(now, lane, ticket, so_far)
+
+    def _first_content(
+        self, now: float, lane: Lane, ticket: Ticket, so_far: Usage | None, *, whole: bool = False
+    ) -> None:
+        ticket.content_started = True
         began, headed_at = ticket.granted_at, ticket.headed_at
         ttft_s, headed_s = now - began, None if headed_at is None else headed_at - began
         self.events.append(ev.FirstContent(now, ticket.id, ticket.agent.name, lane.key, ttft_s, headed_s))
-        if lane.succeeded(now, ticket, ttft_s):
+        if lane.succeeded(now, ticket, ttft_s, so_far, whole=whole):
             self.pump(lane, now)
 
     def progress(self, now: float, ticket: Ticket, output_tokens: int, so_far: Usage | None = None) -> None:
@@ -198,12 +204,11 @@ class Scheduler(Dispatcher):
 
     def succeed(self, now: float, ticket: Ticket, status: int, usage: Usage | None) -> None:
         """Take the end of a complete reply."""
-        if not ticket.content_started:
-            self.first_content(now, ticket)
         lane = self.lanes[ticket.request.lane]
+        if not ticket.content_started:
+            self._first_content(now, lane, ticket, usage, whole=True)
+        lane.learn(now, ticket, usage)
         self.release_slot(lane, ticket, now, usage)
-        if usage is not None:
-            lane.estimators.learn(ticket.request, usage)
         self.forget(ticket)
         name, model, duration_s = ticket.agent.name, ticket.request.model, now - ticket.arrived_at
         self.events.append(
@@ -228,6 +233,9 @@ class Scheduler(Dispatcher):
         retry_at = None
         if not self.draining and ticket.refusal is None and lane.circuit_refusal(ticket, now) is None:
             retry_at = lane.retries.next_attempt_at(ticket, failure, now, self._draw)
+        if ticket.at_fault:
+            text = f"{failure.message}, as whenever this request is sent, while others are answered"
+            failure = replace(failure, message=text)
         self.events.append(ticket.failed(now, failure, None if retry_at is None else retry_at - now, usage))
         if retry_at is None:
             self.forget(ticket)

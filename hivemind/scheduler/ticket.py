@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from hivemind.scheduler.accounts import Account, Budget
 from hivemind.scheduler.events import Arrived, AttemptFailed, BudgetState
+from hivemind.scheduler.faults import Fault
 from hivemind.scheduler.limits import Reservation
 from hivemind.scheduler.types import Failure, Priority, Request, Usage
 
@@ -163,11 +164,15 @@ class Ticket:
     expires_at: float  # when its wait becomes too long
     state: TicketState = TicketState.QUEUED
     granted_at: float = 0.0
+    load: float = 0.0  # its lane's Lane.load then
+    ttft_s: float | None = None  # of the present attempt, if it is answered by a stream
+    alone: bool = False  # nothing else was in flight until its first content
     retry_at: float = 0.0  # when the next attempt may begin, while it is between two
     headed_at: float | None = None  # when the present attempt's response head stated rate limits
     ending: bool = False  # the present attempt's response head came, and its end is reported next
     attempts: int = 0
     faults: int = 0  # failed attempts, without those after which the provider asked for a pause
+    fault: Fault | None = None  # its last 500s, if they came in the same words
     front: bool = False  # it was tried before and goes ahead of its agent's other requests
     content_started: bool = False
     entry: int = 0  # number of its one valid entry in the queue
@@ -227,6 +232,11 @@ class Ticket:
             failure.retryable,
             failure.delay_s,
         )
+
+    @property
+    def at_fault(self) -> bool:
+        """Whether its failure is its own, so that no further attempt helps."""
+        return self.fault is not None and self.fault.own
 
     @property
     def waiting(self) -> bool:

@@ -184,6 +184,8 @@ class Failure:
     message: str = ""  # one short line for people, free of credentials and of request content
     readings: tuple[WindowReading, ...] = ()
     """Rate windows that the error itself names, of providers that say nothing in headers (Google)."""
+    words: tuple[int, int] | None = None
+    """Of a 500 that says nothing about another attempt: hashes of the request's body and of the error's."""
 
 
 @record

@@ -63,7 +63,7 @@ class AimdSettings(Section):
     floor: AnyFile[Annotated[float, Field(ge=1, le=10_000)]] | None = None
     """Min concurrency: the level never goes below this."""
     latency_target_s: AnyFile[Seconds] | None = None
-    """A mean time to first token above this counts as congestion."""
+    """A mean time to first token that is above what the prompts take alone by more than this counts as congestion."""
 
 
 class CircuitSettings(Section):

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from hivemind.scheduler.events import GATES, Commanded, Hold, LaneState, LevelChanged, Sampled
+from hivemind.scheduler.events import GATES, NO_CUTS, Commanded, Hold, LaneState, LevelChanged, Sampled
 from hivemind.world.lines import knob_value
 from hivemind.world.snapshot import CurvePoint, TicketView
 from hivemind.world.state import WorldState
@@ -43,7 +43,7 @@ class Curves:
         """Mark a cut; growth isn't marked, and an operator's change is marked by its command."""
         before = self.levels.get(event.lane)
         self._note_level(event.lane, event.level)
-        if event.cause in ("grow", "operator"):
+        if event.cause in NO_CUTS:
             return
         self.marks[event.lane] = event.cause
         if event.lane in self.cuts:

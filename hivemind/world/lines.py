@@ -144,9 +144,15 @@ def _left(event: ev.Abandoned) -> Words:
 
 
 def _level_changed(event: ev.LevelChanged) -> Words | None:
-    if event.cause in ("grow", "operator"):
+    if event.cause in ev.NO_CUTS:
         return None
-    return "warn", "aimd", event.lane, f"concurrency level {level_text(event.level)} ({words(event.cause)})"
+    return "warn", "aimd", event.lane, level_line(event)
+
+
+def level_line(event: ev.LevelChanged) -> str:
+    """Return what the level is now, and why."""
+    beyond = "" if event.excess_s is None else f" {duration(event.excess_s)} beyond what its prompts take alone"
+    return f"concurrency level {level_text(event.level)} ({words(event.cause)}{beyond})"
 
 
 def _finished(event: ev.Finished) -> Words | None:

@@ -318,6 +318,7 @@ LANE_RULES: Mapping[str, Rule | None] = {
     "floor": _first,
     "pinned": any,
     "mean_ttft_s": _BY_CALLER,
+    "mean_excess_s": _BY_CALLER,
     "latency_target_s": _first,
     "rate_limited_for_s": max,
     "paused": all,
@@ -464,7 +465,8 @@ def _lane_state(states: Sequence[LaneState], leases: Sequence[MemberLane]) -> La
         lane=first.lane,
         upstream=first.upstream,
         provider=first.provider,
-        mean_ttft_s=_mean_ttft(states),
+        mean_ttft_s=_mean([(state.mean_ttft_s, state.active) for state in states]),
+        mean_excess_s=_mean([(state.mean_excess_s, state.active) for state in states]),
         windows=_windows(states, leases),
         upcoming=tuple(_upcoming(states)),
         **of_fleet,
@@ -476,10 +478,11 @@ def _leased_level(leases: Sequence[MemberLane]) -> float:
     return math.inf if newest.level is None else newest.level
 
 
-def _mean_ttft(states: Sequence[LaneState]) -> float | None:
-    known = [(state.mean_ttft_s, max(1, state.active)) for state in states if state.mean_ttft_s is not None]
+def _mean(latencies: Sequence[tuple[float | None, int]]) -> float | None:
+    """Return the mean of latencies, each weighted by how many are in flight."""
+    known = [(latency_s, max(1, active)) for latency_s, active in latencies if latency_s is not None]
     weight = sum(count for _, count in known)
-    return sum(ttft * count for ttft, count in known) / weight if known else None
+    return sum(latency_s * count for latency_s, count in known) / weight if known else None
 
 
 def _upcoming(states: Sequence[LaneState]) -> list[Hold]:

@@ -163,8 +163,10 @@ def test_the_floor_lifts_the_level() -> None:
 def test_the_latency_target_acts_from_the_next_sample() -> None:
     """A mean that was well under the old target is over the new one."""
     hands = Hands(lane_config(slots=4))
-    ticket = hands.arrive()
-    hands.wait(1.5)
+    hands.content(quick := hands.arrive())
+    hands.succeed(quick)  # of which is learned that it takes nothing alone
+    ticket, _ = hands.arrive(), hands.arrive("b")
+    hands.wait(2.5)
     turn(hands, "aimd.latency_target_s", 1.0)
     assert hands.seen(LevelChanged) == []
     hands.content(ticket)

@@ -220,7 +220,7 @@ class Marker:
                 return
             case ev.LevelChanged():
                 before, self._levels[event.lane] = self._levels.get(event.lane), event.level
-                if event.cause in ("grow", "operator"):
+                if event.cause in ev.NO_CUTS:
                     return
         level, _, who, text = describe(event)
         where = self._latest.get(kind)

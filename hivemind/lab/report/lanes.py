@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from hivemind.scheduler.config import LaneConfig
-from hivemind.scheduler.events import LaneState, WindowState
+from hivemind.scheduler.events import NO_CUTS, LaneState, WindowState
 from hivemind.scheduler.types import WindowKind, WindowReading
 
 T = TypeVar("T")
@@ -252,7 +252,7 @@ class LaneSummary:
     def change_level(self, at: float, level: float, cause: str) -> None:
         """Change the concurrency level."""
         self._set_level(at, level)
-        if cause not in ("grow", "operator"):
+        if cause not in NO_CUTS:
             self.cuts.add(Cut(at, level, cause))
 
     def _set_level(self, at: float, level: float) -> None:

@@ -61,8 +61,9 @@ class Aimd:
         self.ceiling = ceiling
         self.level = ceiling
         self.pinned = False
-        self._samples: deque[float] = deque(maxlen=config.window)
-        self._sum = 0.0
+        self._samples: deque[tuple[float, float]] = deque(maxlen=config.window)  # latencies, and their excess
+        self._sum = self._excess = 0.0
+        self.too_slow_s = 0.0  # the mean excess of the last cut for latency
         self._saturated = False
         self._changed_at = -math.inf
         self._cut_at = -math.inf
@@ -77,26 +78,52 @@ class Aimd:
         """Mean over the window; None before the first sample."""
         return self._sum / len(self._samples) if self._samples else None
 
+    @property
+    def mean_excess_s(self) -> float | None:
+        """Mean of what the latencies of the window are beyond what their requests take alone."""
+        return self._excess / len(self._samples) if self._samples else None
+
     def gate_full(self) -> None:
         """Note that the gate has no free slot: the level limits, not the demand."""
         self._saturated = True
 
-    def sample(self, now: float, latency_s: float, started_at: float) -> bool:
-        """Take a latency sample (time to first token, for streams). Return whether the level changed."""
+    def sample(
+        self,
+        now: float,
+        latency_s: float,
+        started_at: float,
+        excess_s: float | None = None,
+        *,
+        alone: bool = False,
+        reach: float = math.inf,
+    ) -> bool:
+        """Take a latency sample (time to first token, for streams). Return whether the level changed.
+
+        `excess_s` is what it is beyond what the request takes alone (None: all of it), `alone`: nothing else was in
+        flight, so that it is no sign of load; `reach`: up to which level more in flight bring more throughput.
+        """
+        excess_s = latency_s if excess_s is None else excess_s
         if started_at < self._cut_at:
             return False
         samples, config = self._samples, self.config
         if len(samples) == config.window:
-            self._sum -= samples[0]
-        samples.append(latency_s)
+            self._sum -= samples[0][0]
+            self._excess -= samples[0][1]
+        samples.append((latency_s, excess_s))
         self._sum += latency_s
+        self._excess += excess_s
         mean, since_s = self._sum / len(samples), now - self._changed_at
         if since_s < config.update_interval_s or since_s < mean or self.pinned:
             return False
-        if mean > config.latency_target_s:
+        if self._excess / len(samples) > config.latency_target_s:
             # Latency alone doesn't impose a limit where none is configured.
-            return not math.isinf(self.level) and self._cut(now, self.level)
-        if not self._saturated or self.level >= self.ceiling:
+            self.too_slow_s = self._excess / len(samples)
+            return not (alone or math.isinf(self.level)) and self._cut(now, self.level)
+        if reach < self.level and not self.shared:
+            self.level = max(reach, config.floor)
+            self._changed_at = now
+            return True
+        if not self._saturated or self.level >= min(reach, self.ceiling):
             return False
         if self.shared:
             self._may_grow = True
@@ -183,5 +210,5 @@ class Aimd:
     def _begin_anew(self, now: float) -> None:
         self._changed_at = now
         self._samples.clear()
-        self._sum = 0.0
+        self._sum = self._excess = 0.0
         self._saturated = self._may_grow = False

@@ -9,6 +9,7 @@ from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.credits import Credits, Terms
 from hivemind.scheduler.events import WindowState
 from hivemind.scheduler.limits import LEAST_FULL, Reservation, Window
+from hivemind.scheduler.pace import Pace
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import Usage, WindowKind, WindowReading
 
@@ -49,6 +50,7 @@ class Allowance:
         self._config = config
         self._terms = terms
         self.fate = Fate()
+        self.pace = Pace.new()
         self.emit_at = -math.inf  # what replies say is reported again from this moment on
         self.doubtful = False  # a window has been doubtful, so there may have been probes
         self.windows: dict[WindowKind, Window] = {}

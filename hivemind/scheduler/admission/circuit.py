@@ -21,8 +21,9 @@ class CircuitState(Enum):
 _CLOSED = CircuitState.CLOSED
 _FEW = 0.25
 """Share of the failures that may be others' for a circuit to be that of the one family of models that is refused."""
-_Result = str | bool
-"""True: answered; the name of a family of models: it was refused; False: another failure."""
+_Result = str | bool | tuple[int]
+"""True: answered; the name of a family of models: it was refused; the number of a ticket: it failed, maybe by its own
+fault; False: another failure."""
 
 
 class Circuit:
@@ -43,6 +44,8 @@ class Circuit:
         self._results: deque[_Result] = deque(maxlen=config.window)
         self._opened_at = 0.0
         self._probe: int | None = None
+        self._doubtful = False
+        """It is open because requests failed that may all be at fault themselves."""
         self.shared = False
         """The state is that of several proxies: it is probed only where that one says so."""
         self.outcome: Literal["opened", "probe_ok", "probe_failed"] | None = None
@@ -65,10 +68,11 @@ class Circuit:
         """Number of the ticket that is the probe; None: none is in flight."""
         return self._probe
 
-    def poll(self, now: float) -> bool:
-        """Half-open after the cooldown. Return whether the state changed."""
+    def poll(self, now: float, *, fresh: bool = False) -> bool:
+        """Half-open after the cooldown; with `fresh`, a request that hasn't failed yet, at once if those that failed
+        may be at fault themselves. Return whether the state changed."""
         reopens_at = self.reopens_at
-        if reopens_at is None or now < reopens_at or self.shared:
+        if reopens_at is None or self.shared or (now < reopens_at and not (fresh and self._doubtful)):
             return False
         family = self.family
         self._enter(CircuitState.HALF_OPEN)
@@ -94,28 +98,43 @@ class Circuit:
             self._probe = None
 
     def report(
-        self, now: float, ticket: int, epoch: int, ok: bool, family: str = "", *, own_refusal: bool = False
+        self,
+        now: float,
+        ticket: int,
+        epoch: int,
+        ok: bool,
+        family: str = "",
+        *,
+        own_refusal: bool = False,
+        doubtful: bool = False,
     ) -> bool:
         """Take the result of an attempt of a family granted in `epoch`; `own_refusal`: it was refused, and as far as is
-        known that family alone. Return whether the state changed."""
+        known that family alone; `doubtful`: it failed, maybe by its own fault. Return whether the state changed."""
         if epoch != self.epoch or self.forced is not None:
             return False
         if self.state is not _CLOSED and self.keeps(family):
-            return self._report_probe(now, ticket, ok)
+            return self._report_probe(now, ticket, ok, doubtful=doubtful)
         results, window = self._results, self.config.window
         if len(results) == window and results[0] is not True:
             self.errors -= 1
-        results.append(family if own_refusal else ok)
+        results.append(family if own_refusal else (ticket,) if doubtful else ok)
         if not ok:
             self.errors += 1
         if not self.errors or len(results) < window or self.errors / window < self.config.threshold:
             return False
         refused = None if self.state is not _CLOSED else self._refused()
+        doubtful = sum(isinstance(result, tuple) for result in results) == self.errors
         self._enter(CircuitState.OPEN)
-        self.family = refused
+        self.family, self._doubtful = refused, doubtful
         self._opened_at = now
         self.outcome = "opened"
         return True
+
+    def forgive(self, ticket: int) -> None:
+        """Forget the failures of a ticket that turned out to be at fault itself."""
+        while (ticket,) in self._results:
+            self._results.remove((ticket,))
+            self.errors -= 1
 
     def _refused(self) -> str | None:
         """Return the family of which nearly all failures are refusals; None: there is none."""
@@ -123,12 +142,12 @@ class Circuit:
         family, count = refused.most_common(1)[0] if refused else (None, 0)
         return family if count >= (1 - _FEW) * self.errors else None
 
-    def _report_probe(self, now: float, ticket: int, ok: bool) -> bool:
+    def _report_probe(self, now: float, ticket: int, ok: bool, *, doubtful: bool) -> bool:
         if self.state is not CircuitState.HALF_OPEN or self._probe != ticket:
             return False
         family = self.family
         self._enter(CircuitState.CLOSED if ok else CircuitState.OPEN)
-        self._opened_at = now
+        self._opened_at, self._doubtful = now, doubtful
         self.family = None if ok else family
         if self.shared:
             self.outcome = "probe_ok" if ok else "probe_failed"
@@ -181,6 +200,7 @@ class Circuit:
         self.state = state
         self.epoch += 1
         self.family = None
+        self._doubtful = False
         self.errors = 0
         self._results.clear()
         self._probe = None

@@ -31,6 +31,10 @@ class Estimator:
     chars_per_token: float = CHARS_PER_TOKEN
     output_tokens: float = FIRST_OUTPUT
     learned: int = 0  # answers whose length was learned
+    input: int = 0
+    """Input tokens of the last answer's prompt."""
+    fresh: float = 1.0
+    """Share of them that was not read from a cache."""
 
     def input_tokens(self, size_chars: int) -> int:
         """Return the tokens of a prompt of so many characters, at least one."""
@@ -75,8 +79,18 @@ class Estimators:
         ticket.estimated_input = general.input_tokens(request.size_chars)
         ticket.estimated_output = mine.answer_tokens(request.max_output_tokens)
 
-    def learn(self, request: Request, usage: Usage) -> None:
-        """Learn from a request's real usage."""
+    def fresh_input(self, ticket: Ticket, so_far: Usage | None) -> float:
+        """Return the input tokens that an answer which begins had to compute: as stated, else by the agent's last
+        one."""
+        if so_far is not None and so_far.total_input:
+            return so_far.total_input - so_far.cache_read_tokens
+        own = self._agents.get(ticket.agent.name)
+        mine = None if own is None else own.get(ticket.request.model)
+        return ticket.estimated_input * (1.0 if mine is None else mine.fresh)
+
+    def learn(self, request: Request, usage: Usage) -> float:
+        """Learn from a request's real usage. Return the input tokens that the provider had to compute: if it states
+        nothing of a cache, maybe only those by which the agent's prompt has grown."""
         general = self._general(request.model)
         own = self._agents.get(request.agent)
         if own is None:
@@ -85,7 +99,12 @@ class Estimators:
         if mine is None:
             mine = _added(own, request.model, Estimator(output_tokens=general.output_tokens))
         mine.learn_answer(usage.output_tokens)
-        general.learn(request.size_chars, usage.total_input, usage.output_tokens)
+        total, before = usage.total_input, mine.input
+        general.learn(request.size_chars, total, usage.output_tokens)
+        if total:
+            mine.input, mine.fresh = total, 1 - usage.cache_read_tokens / total
+        fresh = total - usage.cache_read_tokens
+        return fresh if usage.cache_read_tokens or total <= before else total - before
 
     def forget(self, agent: str) -> None:
         """Drop an agent that is gone; what its replies taught about the models stays."""

@@ -133,6 +133,19 @@ class LaneQueue:
         back_in_s = self._awaited_s(best, free, now) if self._answered else 0.0
         return (None, min(soonest, back_in_s)) if back_in_s > 0 else (best[2], 0.0)
 
+    def probe(self, now: float, fits: Callable[[Ticket], bool]) -> Ticket | None:
+        """Return the ticket to try an upstream with that kept failing: the first that hasn't failed yet, or else the
+        one that failed longest ago."""
+        oldest = None
+        for ticket in self.upcoming(now, self.waiting):
+            if not fits(ticket):
+                continue
+            if not ticket.attempts:
+                return ticket
+            if oldest is None or ticket.granted_at < oldest.granted_at:
+                oldest = ticket
+        return oldest
+
     def ready(self, now: float, delay_s: Callable[[Ticket], float]) -> Ticket | None:
         """Return a ticket that nothing but slots may keep, as :meth:`pick` would find it; changes nothing."""
         best, _ = self._best(now, delay_s, {})

@@ -62,6 +62,10 @@ class Retries:
         self._balance -= 1
         return max(0.0, -self._balance / self.config.budget_rate_per_s) if self._balance < 0 else 0.0
 
+    def refund(self, retries: int) -> None:
+        """Return retries to the budget that no outage made necessary."""
+        self._balance = min(self.config.budget_reserve, self._balance + retries)
+
     def next_attempt_at(self, ticket: Ticket, failure: Failure, now: float, draw: Callable[[], float]) -> float | None:
         """Return when a ticket whose attempt failed may be tried again; None: not at all.
 
@@ -71,7 +75,7 @@ class Retries:
             ticket.faults += 1
         if ticket.content_started or not failure.retryable or ticket.attempts >= self.config.max_attempts:
             return None
-        if failure.delay_s and failure.delay_s > MAX_PAUSE_S:
+        if ticket.at_fault or (failure.delay_s and failure.delay_s > MAX_PAUSE_S):
             return None
         if failure.delay_s:
             delay_s = failure.delay_s

@@ -112,6 +112,12 @@ class Answer:
     left: bool = False
     """The client went away."""
 
+    @property
+    def first_s(self) -> float:
+        """To the first token, the prompt's computation included."""
+        computed = self.request.input_tokens * (1 - self.config.reply.cache_read)
+        return self.fate.first_s + self.config.latency.input_token_s * computed
+
     async def run(self, accepted: bytes, wall: float) -> bool:
         """Play to the end; False where the client left before it. `accepted` is the client's `accept-encoding`."""
         task = asyncio.current_task()
@@ -151,7 +157,7 @@ class Answer:
             pieces=pieces,
             output_tokens=tokens,
             cut=tokens < fate.tokens and not self.planned,
-            took_s=fate.first_s + self.config.latency.token_s * tokens,
+            took_s=self.first_s + self.config.latency.token_s * tokens,
             call=call,
             cache_read=int(given * config.cache_read),
             cache_written=written,
@@ -161,7 +167,7 @@ class Answer:
     async def _play(self, encoder: _Encoder, reply: MockReply) -> None:
         fate = self.fate
         if fate.fault in (Fault.BAD_GATEWAY, Fault.RESET):
-            await self.sleep(fate.first_s * fate.strikes)
+            await self.sleep(self.first_s * fate.strikes)
             if fate.fault is Fault.RESET:
                 self.connection.drop(reset=True)
             else:
@@ -196,12 +202,12 @@ class Answer:
         self.connection.drop(reset=fault is not Fault.TRUNCATED)
 
     async def _stream(self, encoder: _Encoder, reply: MockReply) -> None:
-        await self.sleep(self.fate.first_s / 2)
+        await self.sleep(self.first_s / 2)
         head = [(b"content-type", self.wire.stream_type), (b"cache-control", b"no-cache")]
         await self.connection.start(200, [*head, *self.headers(), *encoder.headers])
         if opening := self.wire.opening(self.request, reply):
             await self.connection.body(encoder.piece(opening))
-        await self.sleep(self.fate.first_s / 2)
+        await self.sleep(self.first_s / 2)
         event_tokens = self.config.reply.event_tokens
         sent = self._pieces_before_fault(reply)
         for index in range(sent):

@@ -8,6 +8,7 @@ place in the concurrency limit until its answer ends.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import time
 from collections import Counter
@@ -122,6 +123,8 @@ class MockProvider:
         self.observer = observer
         self._limiter = RateLimiter(config.limits)
         self._dice = Dice(config)
+        slots = config.latency.slots
+        self._slots = asyncio.Semaphore(slots) if slots else contextlib.nullcontext()
         self._formats = [FORMATS[name] for name in config.formats]
         self._recorded = recorded(config.words)
         self._started = clock()
@@ -188,7 +191,8 @@ class MockProvider:
         stats.active += 1
         stats.peak_active = max(stats.peak_active, stats.active)
         try:
-            reply = await self._answer(asked, fate, connection)
+            async with self._slots:
+                reply = await self._answer(asked, fate, connection)
         finally:
             stats.active -= 1
         if connection.dropped:

@@ -53,6 +53,10 @@ class LatencyConfig:
     """How much longer."""
     token_s: float = 0.0
     """Between two tokens of a stream."""
+    input_token_s: float = 0.0
+    """Added for each token of the prompt that wasn't read from a cache."""
+    slots: int = 0
+    """Requests computed at once, while others wait until one of these is answered; 0: all."""
 
 
 @dataclass(frozen=True, slots=True, config=_DESCRIBED)

@@ -43,7 +43,7 @@ class Fate:
     strikes: float
     """0 to 1: how far into the wait, or the body, the fault comes."""
     first_s: float
-    """To the first token."""
+    """To the first token of an answer to a short prompt."""
     tokens: int
     from_edge: bool
     start: int

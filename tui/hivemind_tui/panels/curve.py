@@ -108,9 +108,8 @@ class CurvePanel(Panel):
 
 
 def _gauges(state: LaneState, width: int) -> list[Span]:
-    slow = state.mean_ttft_s is not None and state.mean_ttft_s > state.latency_target_s
     reach = (f" of {whole(state.floor)}-{whole(state.ceiling)}", "dim")
-    ttft = named("TTFT", short_duration(state.mean_ttft_s), "bad" if slow else "recover")
+    ttft = named("TTFT", short_duration(state.mean_ttft_s), "bad" if state.slow else "recover")
     target = named(", target", short_duration(state.latency_target_s), "wait")
     chunks: list[Chunk] = [
         (0, [*named("level", level(state.level), "ok"), reach]),

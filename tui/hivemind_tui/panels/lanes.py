@@ -102,7 +102,7 @@ def _tall(table: Table[_Lane], lanes: Rows[_Lane], each: int, cells: int, pen: P
         facts = (
             f"{state.upstream}, level {level(state.level)} of {whole(state.floor)}-{whole(state.ceiling)}",
             f"{state.circuit_errors} of the last {short_plural(state.circuit_results, 'result')} failed",
-            f"TTFT is to be no more than {short_duration(state.latency_target_s)}",
+            f"TTFT is to be {short_duration(state.latency_target_s)} more than alone at most",
         )
         windows = _ends(lane, cells - left - curve.gap - curve.width - 2, pen)
         for index in range(each - 1):
@@ -248,8 +248,7 @@ def _longest(lane: _Lane, _pen: Pen) -> Span:
 
 def _ttft(lane: _Lane, _pen: Pen) -> Span:
     state = lane.view.state
-    slow = state.mean_ttft_s is not None and state.mean_ttft_s > state.latency_target_s
-    return short_duration(state.mean_ttft_s), "bad" if slow else "text"
+    return short_duration(state.mean_ttft_s), "bad" if state.slow else "text"
 
 
 def _windows(lane: _Lane, room: int, _pen: Pen) -> Span:

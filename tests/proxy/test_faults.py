@@ -1,0 +1,117 @@
+"""Requests that always get a 500, beside good ones, over real connections."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+import httpx
+import pytest
+from proxy.kit import Running, client, proxying
+from proxy.wire import (
+    CHAT,
+    GEMINI,
+    MESSAGE,
+    MESSAGE_START,
+    NDJSON,
+    OLLAMA,
+    RESPONSE,
+    SSE,
+    chunked,
+    data,
+    event,
+    http,
+    line,
+)
+from upstream.scripted import Handler, Scripted, serving
+
+WORDS = "The model produced output that does not match the expected peg-native format"
+ERROR: dict[str, object] = {"code": 500, "message": WORDS, "type": "server_error"}
+CHAT_PATH = "/v1/chat/completions"
+DIALECTS = {
+    CHAT_PATH: (chunked(CHAT, SSE), chunked([CHAT[0], data(error=ERROR)], SSE)),
+    "/v1/messages": (
+        chunked(MESSAGE, SSE),
+        chunked([MESSAGE_START, event("error", error={"type": "api_error", "message": WORDS})], SSE),
+    ),
+    "/v1/responses": (
+        chunked(RESPONSE, SSE),
+        chunked([RESPONSE[0], event("error", error=ERROR)], SSE),
+    ),
+    "/v1beta/models/m:streamGenerateContent?alt=sse": (chunked(GEMINI, SSE), chunked([data(error=ERROR)], SSE)),
+    "/api/chat": (chunked(OLLAMA, NDJSON), chunked([line(error=WORDS)], NDJSON)),
+}
+"""By path: a good stream, and one that fails before its content."""
+
+
+def answering(path: str, *, streamed: bool) -> Callable[[Scripted], Handler]:
+    """Answer requests with `bad` in them by a 500, and all others well."""
+    good, failing = DIALECTS[path]
+
+    def made(script: Scripted) -> Handler:
+        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while True:
+                bad = b"bad" in await script.request(reader)
+                writer.write(good if not bad else failing if streamed else http(500, {"error": ERROR}))
+                await writer.drain()
+
+        return handle
+
+    return made
+
+
+def body(text: str) -> bytes:
+    asked = {"model": "m", "stream": True, "messages": [{"role": "user", "content": text}]}
+    return json.dumps(asked).encode()
+
+
+@contextlib.asynccontextmanager
+async def before(path: str, *, streamed: bool) -> AsyncIterator[tuple[Running, Scripted]]:
+    settings: dict[str, Any] = {"max_concurrency": 8, "retry": {"base_s": 0.02, "max_s": 1.0}}
+    async with (
+        serving(answering(path, streamed=streamed)) as upstream,
+        proxying(f"lab={upstream.url}", **settings) as proxy,
+    ):
+        yield proxy, upstream
+
+
+async def beside_good_ones(asking: Sequence[asyncio.Task[Any]], web: httpx.AsyncClient, url: str) -> None:
+    """Send one good request after another until these have ended."""
+    while not all(task.done() for task in asking):
+        assert (await web.post(url, content=body("good"))).status_code == 200
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["status", "event"])
+@pytest.mark.parametrize("path", DIALECTS)
+async def test_told_at_the_third_attempt(path: str, streamed: bool) -> None:
+    """In every dialect, as a status or as the first event of a stream: six that always fail are told in the provider's
+    words after three attempts, while good ones never wait, and the circuit never opens."""
+    async with before(path, streamed=streamed) as (proxy, upstream), client() as web:
+        url = proxy.url + path
+        asking = [asyncio.create_task(web.post(url, content=body(f"bad {number}"))) for number in range(6)]
+        await beside_good_ones(asking, web, url)
+        answers = [await task for task in asking]
+        assert all(WORDS in answer.text for answer in answers)
+        assert {answer.headers.get("retry-after") for answer in answers} == {None}
+        if path != "/api/chat" or not streamed:  # Ollama's SDK reads the error of a stream, whose status is 200
+            told = {(answer.status_code, answer.headers["x-should-retry"]) for answer in answers}
+            assert told == {(500, "false")}
+        assert sum(b"bad" in each for each in upstream.requests) == 18
+        lane = proxy.snapshot().lanes[0].state
+        assert (lane.circuit, lane.circuit_errors, lane.level) == ("closed", 0, 8)
+        again = await web.post(url, content=body("bad 1"))
+        assert WORDS in again.text
+        assert sum(b"bad" in each for each in upstream.requests) == 19, "sent again by its client, it is asked once"
+
+
+@pytest.mark.parametrize(("agent", "status"), [("OpenAI/Python 3.52.0", 500), ("opencode/1.18.33", 400)])
+async def test_clients_end_there(agent: str, status: int) -> None:
+    """A client that obeys no hint gets the one status at which it ends."""
+    async with before(CHAT_PATH, streamed=True) as (proxy, _), client() as web:
+        url = proxy.url + CHAT_PATH
+        asking = asyncio.create_task(web.post(url, content=body("bad"), headers={"user-agent": agent}))
+        await beside_good_ones([asking], web, url)
+        assert (asking.result().status_code, asking.result().json()) == (status, {"error": ERROR})

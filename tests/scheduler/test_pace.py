@@ -1,0 +1,154 @@
+"""What answers take alone, and AIMD beside servers that compute prompts for real, in virtual time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+from scheduler.driving import Hands
+
+from hivemind.scheduler.config import AimdConfig, LaneConfig
+from hivemind.scheduler.events import LevelChanged
+from hivemind.scheduler.pace import Alone, Knee
+from hivemind.scheduler.ticket import Ticket, TicketState
+from hivemind.scheduler.types import Usage
+
+STEP_S = 0.05
+TOKEN_S = 0.001  # of a prompt, alone
+LONG = 14_000
+
+
+def lane(slots: int = 5, target_s: float = 2.0) -> LaneConfig:
+    return LaneConfig("up", "generic", slots, 0, 0, aimd=AimdConfig(latency_target_s=target_s))
+
+
+class Server:
+    """Computes prompts, so many tokens a second in all, at the times' speed that so many at once bring."""
+
+    def __init__(self, hands: Hands, speed: Callable[[int], float], *, one_by_one: bool = False) -> None:
+        self.hands = hands
+        self.speed = speed
+        self.one_by_one = one_by_one
+        self.work: dict[int, tuple[Ticket, int, float]] = {}
+        self.done = 0
+
+    def serve(self, agents: dict[str, int], seconds: float, *, prompts: int | None = None) -> None:
+        """Let agents send prompts of so many tokens each, one after another, for so long, or until so many are done."""
+        hands, end = self.hands, self.hands.now + seconds
+        asked: dict[str, Ticket] = {}
+        while hands.now < end and (prompts is None or self.done < prompts):
+            for agent, tokens in agents.items():
+                if (before := asked.get(agent)) is None or before.state is TicketState.DONE:
+                    asked[agent] = hands.arrive(agent, size=4 * tokens, max_out=1)
+                if (ticket := asked[agent]).state is TicketState.IN_FLIGHT and ticket.id not in self.work:
+                    self.work[ticket.id] = ticket, tokens, tokens * TOKEN_S + 0.1
+            hands.wait(STEP_S)
+            computed = list(self.work)[: 1 if self.one_by_one else None]
+            for number in computed:
+                ticket, tokens, left_s = self.work[number]
+                left_s -= STEP_S * self.speed(len(computed)) / len(computed)
+                self.work[number] = ticket, tokens, left_s
+                if left_s <= 0:
+                    del self.work[number]
+                    hands.succeed(ticket, Usage(input_tokens=tokens, output_tokens=1))
+                    self.done += 1
+
+
+def causes(hands: Hands) -> set[str]:
+    return {event.cause for event in hands.seen(LevelChanged)}
+
+
+def test_long_prompts_alone_do_not_cut() -> None:
+    """One prompt at a time, short and long ones in turn, is no load, however long it takes."""
+    hands = Hands(lane())
+    server = Server(hands, lambda _: 1.0)
+    for tokens in (LONG, 100, LONG, 2 * LONG, 100, LONG):
+        server.serve({"a": tokens}, 60, prompts=server.done + 1)
+    assert hands.now > 60
+    assert hands.lane.aimd.level == 5
+    assert not hands.seen(LevelChanged)
+
+
+def test_long_prompts_beside_short_ones_do_not_cut() -> None:
+    """Where the server has room for all of them, long prompts among short ones are no congestion either."""
+    hands = Hands(lane())
+    Server(hands, float).serve({"a": LONG, "b": 100, "c": 2 * LONG, "d": 200}, 200)
+    assert "latency" not in causes(hands)
+
+
+@pytest.mark.parametrize("tokens", [100, LONG])
+def test_load_beyond_the_knee_cuts(tokens: int) -> None:
+    """Several at once on a server that computes one after another take longer than each would alone."""
+    hands = Hands(lane(target_s=0.2))
+    server = Server(hands, lambda _: 1.0, one_by_one=True)
+    server.serve({"a": tokens}, 100, prompts=3)
+    server.serve({f"a{number}": tokens for number in range(5)}, 300, prompts=40)
+    assert "latency" in causes(hands)
+    assert hands.lane.aimd.level < 5
+
+
+def test_a_spike_cuts() -> None:
+    """An upstream that slows down for all is told by the same prompts taking longer."""
+    hands = Hands(lane())
+    server, agents = Server(hands, float), {f"a{number}": 100 for number in range(5)}
+    server.serve(agents, 20)
+    assert not hands.seen(LevelChanged)
+    server.speed = lambda flying: flying / 30
+    server.serve(agents, 60)
+    assert causes(hands) >= {"latency"}
+    assert hands.lane.aimd.level < 3
+
+
+@pytest.mark.parametrize(
+    ("speed", "least", "most"),
+    [
+        (lambda flying: 1.0, 2, 11),
+        (lambda flying: min(float(flying), 4.0), 4, 14),
+        (lambda flying: 32 * flying / (32 + flying), 22, 40),
+        (float, 22, 40),
+    ],
+    ids=["serial", "four slots", "batches", "any number"],
+)
+@pytest.mark.parametrize(("tokens", "begin", "seconds"), [(100, 2, 60), (3000, 5, 400)])
+def test_the_level_settles_near_the_knee(
+    speed: Callable[[int], float], least: float, most: float, tokens: int, begin: int, seconds: float
+) -> None:
+    """Without a stated limit it grows as long as more in flight bring more, and no further."""
+    hands = Hands(lane(slots=0, target_s=3600.0), checked=False)
+    hands.lane.aimd.pin(begin)
+    hands.lane.aimd.pin(None)
+    hands.lane.push_level(0.0, "test")
+    server = Server(hands, speed)
+    agents = {f"a{number}": tokens for number in range(24)}
+    if begin == 2:
+        server.serve({"a0": tokens}, 20)
+    server.serve(agents, seconds)
+    late = [event.level for event in hands.seen(LevelChanged) if event.at > hands.now - seconds / 2]
+    assert all(least <= level <= most for level in [*late, hands.lane.aimd.level])
+
+
+def test_what_is_learned_are_bounds() -> None:
+    """No answer took less than it is said to take alone; one that was alone and took longer raises that."""
+    alone = Alone()
+    assert alone.estimate(5) == math.inf
+    alone.learn(13.0, 13_000, 0, alone=False)
+    alone.learn(0.5, 100, 0, alone=False)
+    assert (alone.estimate(100), alone.estimate(26_000)) == (0.5, 26.0)
+    alone.learn(99.0, 13_000, 0, alone=False)
+    assert alone.estimate(13_000) == 13.0
+    for _ in range(40):
+        alone.learn(39.0, 13_000, 0, alone=True)
+    assert alone.estimate(13_000) == pytest.approx(39.0, rel=0.01)
+
+
+def test_the_knee_is_unknown_without_fewer_in_flight() -> None:
+    """What half as many bring has to be known, and not long ago."""
+    knee = Knee()
+    for _ in range(9):
+        knee.learn(0.0, 8, took_s=8.0, alone_s=1.0)
+    assert knee.reach(0.0, 8) == math.inf
+    for _ in range(9):
+        knee.learn(0.0, 4, took_s=4.0, alone_s=1.0)
+    assert (knee.reach(0.0, 8), knee.reach(0.0, 4), knee.reach(0.0, 16)) == (4, 4, math.inf)
+    assert knee.reach(1000.0, 8) == math.inf
