@@ -20,6 +20,7 @@ from hivemind.providers.encoding import Decoder, decode_body, decoder_for, is_en
 from hivemind.providers.errors import MAX_ERROR_BODY, classify
 from hivemind.providers.failing import EMPTY
 from hivemind.providers.limits import read_limits
+from hivemind.providers.sse import is_sign_of_life, prefill_in
 from hivemind.providers.taps import begins_otherwise, begins_stream, is_short_json
 from hivemind.proxy.asgi import StepRunner
 from hivemind.proxy.cycle import AnswerCut, Cycle
@@ -429,13 +430,35 @@ class Exchange:
                 await self._ended(tap)
                 whole = state.document and self.call.head.dialect.form is StreamForm.SSE
                 return await self._ended_early(response, state, b"".join(held), whole=whole)
+            signs = not held[-1] and self._shows_life(response, data)
             if (rest := tap.feed(data)) is not None:
                 await self._shared.steps.run(rest)
+            if signs and not state.content_started:
+                await self._pass_comments(response, data)
+                continue
             held.append(data)
             size += len(data)
         if state.failed:
             return await self._ended_early(response, state, b"".join(held), whole=False)
         return await self._stream(response, tap, await self._begin(response), b"".join(held))
+
+    def _shows_life(self, response: UpstreamResponse, data: bytes) -> bool:
+        """Note what a server says of a prompt that it reads. Return whether this is nothing else, and its client may be
+        begun a stream that can still fail."""
+        head = self.call.head
+        if not is_sign_of_life(data) or not self.call.facts.stream or head.dialect.form is not StreamForm.SSE:
+            return False
+        if (read := prefill_in(data)) is not None:
+            self._engine.prefill(self.ticket, *read)
+        return self.writer.started or not (head.client.silent_s or is_encoded(response.headers))
+
+    async def _pass_comments(self, response: UpstreamResponse, comments: bytes) -> None:
+        """Begin the stream as the server has, with its comments. It may still fail: another attempt can follow them."""
+        await self._stop_keepalive()
+        if not self.writer.started:
+            await self.writer.start(response.status, without(self._head(response), b"content-length"))
+        await self.writer.write(comments)
+        self._arm_keepalive(response)
 
     async def _answered_whole(self, response: UpstreamResponse, tap: Tap, first: bytes) -> bool:
         """Hold a reply that isn't a stream to its end, unless it is very long; a truncated one can be retried. Blank
@@ -662,7 +685,7 @@ class Exchange:
     def _arm_keepalive(self, response: UpstreamResponse | None = None) -> None:
         """Have a stream that waits too long begun before its grant, or before the first content of this response, so
         that the client doesn't give up."""
-        if self._keepalive_sender is not None or self.writer.started:
+        if self._keepalive_sender is not None or (self.writer.started and not self.call.facts.stream):
             return
         keepalive, head = self._shared.keepalive, self.call.head
         ping = head.dialect.keepalive(head.client.name) if self.call.facts.stream else b""
@@ -679,6 +702,8 @@ class Exchange:
                 if not ping:
                     return
                 headers = [*head.dialect.stream_headers(), *notice(self.ticket)]
+        if self.writer.started:
+            after_s = keepalive.every_s
         self._keepalive_sender = KeepaliveSender(self.writer, headers, ping, after_s=after_s, every_s=keepalive.every_s)
 
     def _disarm_keepalive(self) -> None:
