@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import Literal, Protocol
 
 from hivemind.scheduler.config import AimdConfig
 from hivemind.scheduler.types import Failure, Usage, Utilisation, WindowReading, record
@@ -143,6 +143,11 @@ class Profile:
     priced_as: str | None = None
     """Its name in the library of prices. `litellm` means the model's maker, which may be written before its name
     (`anthropic/claude-…`), as gateways do. None: its models have no known cost, as those that run at home."""
+    stops: Literal["always", "streams", "never"] = "always"
+    """Which answers it stops computing when the client leaves; the others it computes to their last token."""
+    head_s: float = 0.0
+    """How long it may take to the head of an answer, in seconds, with a long prompt or because it sends that with the
+    last token: a shorter timeout doesn't hold."""
 
 
 @dataclass(frozen=True, slots=True)

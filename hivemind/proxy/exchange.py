@@ -61,6 +61,8 @@ HOLD_LIMIT = 1 << 20
 """Most bytes of a reply that are held."""
 ERROR_LIMIT = 1 << 20
 """Most bytes of an error body that are read."""
+LEFT_S = 600.0
+"""How long the answer to a client that left is waited for, where its upstream computes on."""
 _TRUNCATED = Failure(FailureKind.TRUNCATED, True, message="it ended before its own end marker")
 _TEXTS = {
     "circuit_open": "the upstream keeps failing, so requests wait until it is tried again",
@@ -101,6 +103,7 @@ class Exchange:
         "_heads",
         "_heard",
         "_keepalive_sender",
+        "_left_timer",
         "_over",
         "_sent",
         "_shared",
@@ -133,6 +136,7 @@ class Exchange:
         self._heads = heads
         self._heard = heard
         self._keepalive_sender: KeepaliveSender | None = None
+        self._left_timer: asyncio.TimerHandle | None = None
         self._over: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -202,7 +206,7 @@ class Exchange:
         try:
             answered = body is not None and self._answer_at_once(response, body, cycle)
         except BaseException:
-            self._leave()
+            self._drop()
             cycle.transport.abort()
             raise
         if answered:
@@ -239,8 +243,33 @@ class Exchange:
         self._leave_callbacks()
         self._shared.go_on(self, cycle)
 
+    @property
+    def left(self) -> bool:
+        """Whether its answer is computed, and no client is there."""
+        return self._left_timer is not None and not self.writer.has_clients
+
+    def leave(self, cancel: Callable[[], object]) -> bool:
+        """Have the request cancelled, since its last client has left. Where its upstream would compute the answer on
+        all the same, do so only if that takes very long: the slot is in use until then, and the client's own retry
+        gets the answer, which isn't computed twice. Return whether that is so now, and wasn't before."""
+        computed_on = self.call.computed_on and self.ticket.state is TicketState.IN_FLIGHT and self._sent
+        if not computed_on or self.ticket.refusal is not None:
+            cancel()
+            return False
+        before = self._left_timer
+        if before is not None:
+            before.cancel()
+        self._left_timer = asyncio.get_running_loop().call_later(LEFT_S, lambda: cancel() if self.left else None)
+        return before is None
+
     def _leave(self) -> None:
-        """Drop the attempt, because the client has left or serving it has failed."""
+        """Drop the attempt, because the client has left."""
+        if self._cycle is not None and self.call.computed_on:
+            self._go_on(self._cycle)
+            return
+        self._drop()
+
+    def _drop(self) -> None:
         self._leave_callbacks()
         if self._started is not None:
             self._started.close()
@@ -277,6 +306,8 @@ class Exchange:
             self.ticket.tag = None
             if self._keepalive_sender is not None:
                 self._keepalive_sender.cancel()
+            if self._left_timer is not None:
+                self._left_timer.cancel()
             if self._started is not None:
                 self._started.close()
             if self._over is not None and not self._over.done():
@@ -502,7 +533,7 @@ class Exchange:
             return await self._failed(_TRUNCATED)
         await self._stop_keepalive()
         if not self.writer.started:
-            self._engine.succeed(self.ticket, response.status, self._usage())
+            self._succeed(response)
             await self.writer.answer(response.status, self._head(response), body)
             return True
         if whole and self.call.facts.stream:
@@ -511,9 +542,15 @@ class Exchange:
             await write(self.writer, decoder_for(response.headers), body, self._shared.steps)
         except Truncated as error:
             return await self._truncated(self.call.failure_of(error))
-        self._engine.succeed(self.ticket, response.status, self._usage())
+        self._succeed(response)
         await self.writer.finish()
         return True
+
+    def _succeed(self, response: UpstreamResponse) -> None:
+        if self.left:
+            self._engine.abandon(self.ticket, self._usage())
+        else:
+            self._engine.succeed(self.ticket, response.status, self._usage())
 
     async def _stream(self, response: UpstreamResponse, tap: Tap, decoder: Decoder | None, data: bytes) -> bool:
         """Stream content to the client, event by event, to the upstream's end."""
@@ -559,7 +596,7 @@ class Exchange:
         if state.error is not None:
             self._engine.fail(self.ticket, self.call.without_credentials(state.error), self._usage())
         else:
-            self._engine.succeed(self.ticket, response.status, self._usage())
+            self._succeed(response)
         await self.writer.finish(b"" if hold is None else bytes(hold.held))
         return True
 
@@ -604,6 +641,9 @@ class Exchange:
 
     async def _failed(self, failure: Failure, reply: FailedReply | None = None) -> bool:
         """Retry if the scheduler allows it, else pass the failure on, in the upstream's own words if there are any."""
+        if self.left:
+            self._engine.abandon(self.ticket, self._usage())
+            return True
         may_pass, form = failure.retryable, self.call.head.client.try_again
         if self.call.facts.continues_state and not _nothing_ran(failure, reply):
             failure = replace(failure, retryable=False)
