@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from hivemind.fleet.messages import (
     CREDITS_TTL_S,
@@ -26,14 +25,14 @@ from hivemind.fleet.messages import (
     WindowDemand,
     WindowLease,
 )
-from hivemind.scheduler.lease import LaneReport, Lease, LeaseState, StatedWindow, WindowKey, WindowReport
+from hivemind.scheduler.lease import LaneReport, Lease, LeaseState, Source, StatedWindow, WindowKey, WindowReport
 from hivemind.scheduler.types import WindowKind
 
 SAFE_SHARE = 0.9
 """Part of a limit that all proxies together use while the store is away."""
 ALONE_SHARE = 0.01
 """Part of it that one uses which may be cut off, while the others use the rest."""
-_RANKS: dict[Literal["settings", "headers", "profile"], int] = {"profile": 0, "headers": 1, "settings": 2}
+_RANKS: dict[Source, int] = {"assumed": 0, "refused": 0, "headers": 1, "settings": 2}
 
 
 @dataclass(slots=True)

@@ -143,6 +143,10 @@ class Profile:
     priced_as: str | None = None
     """Its name in the library of prices. `litellm` means the model's maker, which may be written before its name
     (`anthropic/claude-…`), as gateways do. None: its models have no known cost, as those that run at home."""
+    grows: bool = False
+    """Nobody knows its limits: those above are only where it begins."""
+    anybodys: bool = False
+    """Whatever key and path it takes, so that it says nothing of whose they are."""
     stops: Literal["always", "streams", "never"] = "always"
     """Which answers it stops computing when the client leaves; the others it computes to their last token."""
     head_s: float = 0.0

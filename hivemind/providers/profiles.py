@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import lru_cache
 from typing import Literal
+from urllib.parse import urlsplit
 
 from hivemind.providers.base import Profile
 from hivemind.scheduler.config import AimdConfig, LaneConfig
+from hivemind.upstream.origin import is_local
 
 _HOST = r"^[a-z]+://(?:[^/?#]*@)?"
 """The part of a URL before the host name."""
@@ -60,6 +63,8 @@ GOOGLE = Profile(
     auth_query=(b"key", b"access_token"),
     priced_as="google",
 )
+_ANY_KEY = (b"x-api-key", b"api-key", b"x-goog-api-key", b"authorization")
+_AT_HOME = AimdConfig(beta=0.7, latency_target_s=10.0)
 OLLAMA = Profile(
     name="ollama",
     pattern=_HOST + r"(?:[^/?#]+:11434(?=[/?#]|$)|ollama(?=[.:/?#]|$))",
@@ -68,7 +73,8 @@ OLLAMA = Profile(
     max_concurrency=2,
     auth_headers=(b"authorization",),
     one_lane=True,
-    aimd=AimdConfig(beta=0.7, latency_target_s=10.0),
+    aimd=_AT_HOME,
+    grows=True,
 )
 GENERIC = Profile(
     name="generic",
@@ -76,18 +82,55 @@ GENERIC = Profile(
     rpm=60,
     tpm=100_000,
     max_concurrency=5,
-    auth_headers=(b"x-api-key", b"api-key", b"x-goog-api-key", b"authorization"),
+    auth_headers=_ANY_KEY,
     one_lane=True,
     retryable_statuses=_HOSTED,
     priced_as="litellm",
+    grows=True,
+    anybodys=True,
 )
+LOCAL = Profile(
+    name="local",
+    pattern="",
+    rpm=0,
+    tpm=0,
+    max_concurrency=0,
+    auth_headers=_ANY_KEY,
+    one_lane=True,
+    retryable_statuses=_HOSTED,
+    aimd=_AT_HOME,
+    priced_as="litellm",
+    anybodys=True,
+    stops="streams",
+)
+"""A server on this machine or a private network of which no more is known; it may be a gateway to hosted models."""
 
-ProfileName = Literal["anthropic", "openai", "azure", "google", "ollama", "generic"]
+
+def _server(name: str, stops: Literal["always", "streams"]) -> Profile:
+    """Return the profile of a model server, which has no limits but those that it states, and costs nothing."""
+    return replace(LOCAL, name=name, stops=stops, priced_as=None)
+
+
+LLAMACPP = _server("llamacpp", "always")
+VLLM = _server("vllm", "always")
+MLX = _server("mlx", "streams")
+TRANSFORMERS = _server("transformers", "streams")
+LMSTUDIO = _server("lmstudio", "streams")  # not known; this is the careful assumption
+
+ProfileName = Literal[
+    "anthropic", "openai", "azure", "google", "ollama", "llamacpp", "vllm", "mlx", "transformers", "lmstudio", "local",
+    "generic",
+]  # fmt: skip
 """What the setting `profile` may be: the name of every profile."""
 PROFILES: dict[str, Profile] = {
-    profile.name: profile for profile in (ANTHROPIC, OPENAI, AZURE, GOOGLE, OLLAMA, GENERIC)
+    profile.name: profile
+    for profile in (
+        *(ANTHROPIC, OPENAI, AZURE, GOOGLE, OLLAMA),
+        *(LLAMACPP, VLLM, MLX, TRANSFORMERS, LMSTUDIO),
+        *(LOCAL, GENERIC),
+    )
 }
-"""Every profile by its name, the most specific pattern first and the fallback last."""
+"""Every profile by its name, the most specific pattern first and the fallbacks last."""
 
 _SNAPSHOT = re.compile(r"(?:[-@]\d{8}|-\d{4}-\d{2}-\d{2}|-\d{4}|-0\d{2}|-latest|-v\d+(?::\d+)?|[-@]default)$")
 _BEFORE_NAME = re.compile(
@@ -97,9 +140,10 @@ _CLAUDE_4 = re.compile(r"claude-(opus|sonnet)-4(?:[-.]\d{1,2})?$")
 
 
 def profile_for(url: str) -> Profile:
-    """Return the profile whose pattern matches an upstream URL, otherwise :data:`GENERIC`."""
+    """Return the profile whose pattern matches an upstream URL, otherwise :data:`LOCAL` or :data:`GENERIC`."""
     lowered = url.lower()
-    return next((p for p in PROFILES.values() if p.pattern and re.search(p.pattern, lowered)), GENERIC)
+    found = next((p for p in PROFILES.values() if p.pattern and re.search(p.pattern, lowered)), None)
+    return found or (LOCAL if is_local(urlsplit(url).hostname or "") else GENERIC)
 
 
 def assumed_lane(upstream: str, profile: Profile) -> LaneConfig:
@@ -107,9 +151,11 @@ def assumed_lane(upstream: str, profile: Profile) -> LaneConfig:
     return LaneConfig(
         upstream=upstream,
         provider=profile.name,
-        max_concurrency=profile.max_concurrency,
+        max_concurrency=0 if profile.grows else profile.max_concurrency,
+        begin_at=profile.max_concurrency if profile.grows else 0,
         rpm=profile.rpm,
         tpm=profile.tpm,
+        grows=profile.grows,
         reserve_max_tokens=profile.reserve_max_tokens,
         count_cache_reads=profile.count_cache_reads,
         aimd=profile.aimd,

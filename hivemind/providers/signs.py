@@ -129,7 +129,7 @@ _AGENTS = _first_of(((provider.name, provider.agents) for provider in PROVIDERS)
 _URLS = _first_of((provider.name, provider.urls) for provider in PROVIDERS)
 
 _READERS: dict[bytes, frozenset[str]] = {
-    header: frozenset(name for name, each in PROFILES.items() if header in each.auth_headers and name != "generic")
+    header: frozenset(name for name, each in PROFILES.items() if header in each.auth_headers and not each.anybodys)
     for profile in PROFILES.values()
     for header in profile.auth_headers
 }
@@ -166,9 +166,9 @@ def provider_for_path(path: str) -> str | None:
 
 def provider_of(name: str, url: str, profile: str) -> str:
     """Return the name of the provider of an upstream; empty where it is unknown."""
-    if profile == "generic":  # the setting `profile` may say so for the sake of the limits
+    if PROFILES[profile].anybodys:  # the setting `profile` may say so for the sake of the limits
         profile = profile_for(url).name
-    if profile != "generic":
+    if not PROFILES[profile].anybodys:
         return profile
     if name in _BY_NAME:
         return name

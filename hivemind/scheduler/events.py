@@ -350,6 +350,16 @@ class LimitsRead(Event, frozen=True):
     readings: tuple[WindowReading, ...]
 
 
+class AssumedLimitChanged(Event, frozen=True):
+    """A limit that nobody stated has grown because it held requests up, or was cut because the provider refused."""
+
+    lane: str
+    family: str
+    kind: WindowKind
+    limit: float
+    refused: bool
+
+
 class ResetDoubted(Event, frozen=True):
     """A reply stated a reset that its rate window can't have, or said that nothing is left until such a reset.
 
@@ -378,7 +388,7 @@ class WindowState:
     remaining: float
     resets_in_s: float | None
     source: str
-    """`headers`, `settings` or `profile`."""
+    """Where the limit comes from (:data:`~hivemind.scheduler.lease.Source`)."""
     probe_in_s: float | None = None
     """Until a probe is sent although the provider states that nothing is left, because its reset is later than the
     window can last. None: there is no such doubt, or something is left."""

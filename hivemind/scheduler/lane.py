@@ -82,8 +82,8 @@ class Lane:
         """Its lease, which it shares the credential's limits by; None: no other proxy is known."""
         self.leased_until = math.inf
         """When the lease ends; inf: it doesn't by itself, or there is none."""
-        self.aimd = Aimd(config.aimd, self.ceiling)
-        self.gate = Gate(self.ceiling) if leasing is None else Gate(0.0, least=0)
+        self.aimd = Aimd(config.aimd, self.ceiling, self._beginning)
+        self.gate = Gate(self.aimd.level) if leasing is None else Gate(0.0, least=0)
         self.total = total
         """The gate that all lanes of the upstream share; None: their number together has no limit."""
         self.last_grant = 0  # number of the scheduler's grant that was its last; 0: there was none
@@ -119,9 +119,11 @@ class Lane:
 
     def configure(self, now: float, config: LaneConfig, settings: SchedulerConfig) -> None:
         """Go on with other knobs, at once; what is in flight stays there."""
-        level = self.aimd.level
+        level, begin_at = self.aimd.level, self.config.begin_at
         self.config, self.settings = config, settings
         self.aimd.configure(config.aimd, self.ceiling)
+        if config.begin_at != begin_at:
+            self.aimd.begin(self._beginning)
         self.circuit.configure(config.circuit)
         self.retries.config = settings.retry
         for allowance in self.allowances.values():
@@ -132,10 +134,19 @@ class Lane:
     @property
     def ceiling(self) -> float:
         """The highest level that the settings, and a share that has to do without the other proxies, allow."""
-        config = self.config
-        ceiling = float(config.max_concurrency) if config.max_concurrency and self.settings.admission else math.inf
-        leasing = self.leasing
+        leasing, most = self.leasing, self.most
+        ceiling = float(most) if most and self.settings.admission else math.inf
         return ceiling if leasing is None or leasing.terms.by_credits else min(ceiling, leasing.lease.slots)
+
+    @property
+    def most(self) -> int:
+        """C_max, 0 for none; in a fleet, whose level is one for all, an assumed beginning stays its limit."""
+        return self.config.max_concurrency or (0 if self.leasing is None else self.config.begin_at)
+
+    @property
+    def _beginning(self) -> float:
+        """The level to begin at."""
+        return float(self.config.begin_at) if self.config.begin_at and self.settings.admission else math.inf
 
     @property
     def paused_until(self) -> float:
@@ -185,7 +196,18 @@ class Lane:
         if not self.settings.rate_windows:
             return delay_s
         allowance = self.allowance(family)
-        return max(delay_s, allowance.delay_s(now, ticket)) if allowance.windows else delay_s
+        if not allowance.windows:
+            return delay_s
+        window_s = allowance.delay_s(now, ticket)
+        if window_s > 0 and self.config.grows:
+            grown, window_s = allowance.grow(now, ticket, self.aimd.settle_s)
+            for window in grown:
+                self._assumed_changed(now, family, window)
+        return max(delay_s, window_s)
+
+    def _assumed_changed(self, now: float, family: str, window: Window, *, refused: bool = False) -> None:
+        assert window.limit is not None
+        self._emit(ev.AssumedLimitChanged(now, self.key, family, window.kind, window.limit, refused))
 
     def family_gate(self, family: str, now: float) -> tuple[str, float] | None:
         """Return the gate that is shut to this family, though not to the lane, and the seconds until it opens (inf:
@@ -387,6 +409,11 @@ class Lane:
             if probing and circuit.report(now, ticket.id, ticket.epoch, True, family):
                 self.report_circuit(now, "probe was answered")
             return False
+        if (
+            failure.kind is FailureKind.RATE_LIMITED
+            and (cut := self.allowance(family).refused(now, ticket)) is not None
+        ):
+            self._assumed_changed(now, family, cut, refused=True)
         alone = failure.kind in _OF_A_MODEL and self.leasing is None and self._refused_alone(now, family)
         if failure.delay_s and failure.retryable and failure.kind in _PAUSING and failure.delay_s <= MAX_PAUSE_S:
             longer = self.pause(now, failure.delay_s, cause, family if alone else None)

@@ -24,6 +24,10 @@ from hivemind.scheduler.types import WindowKind
 WindowKey = tuple[str, WindowKind]
 """A model family, and what is counted."""
 
+Source = Literal["settings", "headers", "refused", "assumed"]
+"""Where a limit comes from: the user set it, replies state it, or it is our own assumption: cut to what was answered
+when the provider refused more, or as nobody has stated or refused it."""
+
 SPARE = 4
 """Index after the priority classes: what would be kept ready for requests that haven't come yet."""
 
@@ -103,7 +107,7 @@ class WindowReport:
     expected by the last seconds. Last (:data:`SPARE`): what would be kept for requests that haven't come yet."""
     first: float = 0.0  # amount of the next request in line, of which a part doesn't help; 0: none waits
     limit: float | None = None  # the limit in force a minute, as far as this proxy knows
-    source: Literal["settings", "headers", "profile"] = "profile"  # of that limit
+    source: Source = "assumed"  # of that limit
     stated: StatedWindow | None = None  # None: nothing new since the report before
 
 

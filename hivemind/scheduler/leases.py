@@ -131,7 +131,7 @@ def lane_report(lane: Lane, leasing: Leasing, now: float) -> LaneReport:
         in_flight=list(leasing.in_flight),
         waiting=waiting,
         agents=lane.queue.agents_at_work(),
-        ceiling=float(lane.config.max_concurrency or math.inf) if lane.settings.admission else math.inf,
+        ceiling=float(lane.most or math.inf) if lane.settings.admission else math.inf,
         floor=aimd.config.floor,
         cut=aimd.cut,
         cuts=leasing.lease.cuts,

@@ -1,6 +1,8 @@
 """One rate window: an allowance of requests or tokens a minute (paper, Rate-Limit Tracking).
 
 Two levels. *Proactive* (:class:`Window`): a sliding window of what was sent, seeded from the profile or the settings.
+A limit that is only assumed, because nobody knows the provider, grows while it holds requests up and what was sent is
+answered, and is cut to what was answered when the provider refuses.
 *Reactive* (:class:`HeaderWindow`): what the provider's headers stated, less what has been sent since. Headers replace a
 profile's guess but not a limit the user set.
 
@@ -23,10 +25,9 @@ import math
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 from hivemind.scheduler.credits import RING_S, Credits
-from hivemind.scheduler.lease import StatedWindow
+from hivemind.scheduler.lease import Source, StatedWindow
 from hivemind.scheduler.types import WindowKind, WindowReading
 
 PERIOD_S = 60.0
@@ -51,6 +52,10 @@ MOST_RESET_S = 86400.0
 """The longest window that any provider states is a day's (requests per day: OpenAI, Groq)."""
 LEASE_WAIT_S = 1.0
 """A ticket that waits for credits of a lease is looked at again after this; the next lease comes sooner."""
+GROWTH, REFUSED_GROWTH = 0.25, 0.1
+"""Shares by which an assumed limit grows a step: until the provider refuses, and from then on, once a minute."""
+LEAST_FULL = 0.5
+"""A refusal is about an assumed window only if it is as full as this, and cuts it to no less."""
 _LARGEST = 1e15
 """Allowances beyond it are cut: sums of them stay exact enough, and no integer is too large for a float."""
 
@@ -384,9 +389,18 @@ class Window:
     """One kind of allowance of one lane and model family."""
 
     def __init__(
-        self, kind: WindowKind, limit: float | None, *, binding: bool = False, credits: Credits | None = None
+        self,
+        kind: WindowKind,
+        limit: float | None,
+        *,
+        binding: bool = False,
+        grows: bool = False,
+        credits: Credits | None = None,
     ) -> None:
         self.kind = kind
+        self._grows = grows and credits is None
+        self.refused = False  # the provider has refused what an assumed limit allowed
+        self.changed_at = -math.inf  # when the assumed limit last grew or was cut
         self.credits = credits
         """What a lease allows of it, in place of our own limit; None: there are no leases."""
         self.limit = limit  # our own limit a minute; None: none
@@ -428,11 +442,43 @@ class Window:
         return taken
 
     @property
-    def source(self) -> Literal["headers", "settings", "profile"]:
-        """Where the limit in force comes from: `headers`, `settings` or `profile`."""
+    def source(self) -> Source:
+        """Where the limit in force comes from."""
         if self.stated.limit is not None and not self.binding:
             return "headers"
-        return "settings" if self.binding else "profile"
+        return "settings" if self.binding else "refused" if self.refused else "assumed"
+
+    @property
+    def grows(self) -> bool:
+        """Whether its limit is an assumption that may turn out to be wrong."""
+        return self._grows and self.enforced and not self.binding and self.stated.limit is None
+
+    def grow(self, now: float, settle_s: float, answered_from: float) -> float | None:
+        """Raise an assumed limit that holds requests up. `answered_from`: the latest beginning of an attempt that was
+        answered; `settle_s`: how long a change needs to show its effect.
+
+        Returns 0 if it grew, else the seconds until it may; None: only when another attempt is answered.
+        """
+        if not self.grows or self.limit is None or math.isinf(answered_from) or answered_from < self.changed_at:
+            return None
+        wait_s = self.changed_at + (PERIOD_S if self.refused else settle_s) - now
+        if wait_s > 0:
+            return wait_s
+        self.limit *= 1 + (REFUSED_GROWTH if self.refused else GROWTH)
+        self.changed_at = now
+        return 0.0
+
+    def refuse(self, now: float) -> None:
+        """Cut an assumed limit to what was answered in the last minute, because the provider refused more."""
+        assert self.limit is not None
+        self.limit = max(1.0, self.used - self.reserved, self.limit * LEAST_FULL)
+        self.refused = True
+        self.changed_at = now
+
+    def fill(self, now: float) -> float:
+        """Return how much of our own limit was taken in the last minute, 1 for all of it."""
+        self._roll(now)
+        return self.used / self.limit if self.limit else 0.0
 
     @property
     def shown_limit(self) -> float | None:
@@ -458,10 +504,11 @@ class Window:
         """Whether there is a limit, ours or a stated one, that is in force."""
         return bool(self.own_limit) and (self.enforced or self.stated.limit is not None)
 
-    def set_limit(self, limit: float | None, *, binding: bool) -> None:
+    def set_limit(self, limit: float | None, *, binding: bool, grows: bool = False) -> None:
         """Change our own limit, or (None) drop it; what is used in the window stays counted."""
         self.limit = limit
         self.binding = binding
+        self._grows, self.refused = grows and self.credits is None, False
         self.enforced = limit is not None and (binding or self.stated.limit is None)
 
     @property

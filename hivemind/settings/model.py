@@ -268,6 +268,7 @@ class Settings(BaseSettings):
         return replace(
             lane,
             max_concurrency=lane.max_concurrency if self.max_concurrency is None else self.max_concurrency,
+            begin_at=lane.begin_at if self.max_concurrency is None else 0,
             max_concurrency_per_upstream=self.max_concurrency_per_upstream,
             rpm=lane.rpm if self.rpm is None else self.rpm,
             tpm=lane.tpm if self.tpm is None else self.tpm,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
 from hivemind.providers.base import Profile
-from hivemind.providers.profiles import GENERIC, PROFILES, profile_for
+from hivemind.providers.profiles import PROFILES, profile_for
 
 FIRST_UPSTREAMS = ("https://api.anthropic.com", "https://api.openai.com", "https://generativelanguage.googleapis.com")
 """Used if no upstream is set: each request goes to the provider whose API its path belongs to."""
@@ -66,8 +66,8 @@ def make_origins(upstreams: Sequence[str], profile: Profile | None) -> tuple[Ori
     origins = []
     for name, url in pairs:
         found = profile or profile_for(url)
-        if profile is None and found is GENERIC:
-            found = PROFILES.get(name or "", GENERIC)
+        if profile is None and found.anybodys:
+            found = PROFILES.get(name or "", found)
         parts, port = _check(url)
         name = name or _free_name(found.name, taken)
         taken.append(name)

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from ipaddress import AddressValueError, IPv4Address
+from ipaddress import AddressValueError, IPv4Address, ip_address, ip_network
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _USUAL = re.compile(r"(https?)://([a-z0-9.-]+)(?::([0-9]{1,5}))?(?:/[a-zA-Z0-9._~/-]*)?")
+_PRIVATE = [
+    ip_network(each)
+    for each in (
+        *("127.0.0.0/8", "0.0.0.0/32", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16"),
+        *("::1/128", "::/128", "fc00::/7", "fe80::/10"),
+    )
+]
+"""This machine (also as 0.0.0.0), private networks (RFC 1918, RFC 4193) and link-local ones."""
+_HERE = re.compile(r"(?:.*\.)?(?:localhost|local)|(?:host|gateway)\.docker\.internal|host\.containers\.internal", re.I)
 _FOUR_NUMBERS = re.compile(r"[0-9.]+")
 
 
@@ -43,6 +52,16 @@ class Origin:
 
     def __str__(self) -> str:
         return f"{self.scheme}://{self.authority.decode('ascii')}"
+
+
+def is_local(host: str) -> bool:
+    """Return whether a host is on this machine or a private network, as far as its address or name tells."""
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return _HERE.fullmatch(host.removesuffix(".")) is not None
+    address = (address.version == 6 and address.ipv4_mapped) or address
+    return any(address in network for network in _PRIVATE if network.version == address.version)
 
 
 def can_exist(host: bytes, port: int | None) -> bool:

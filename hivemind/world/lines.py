@@ -97,6 +97,13 @@ def _reset_doubted(event: ev.ResetDoubted) -> Words:
     return "warn", "limits", event.lane, text
 
 
+def _assumed_limit_changed(event: ev.AssumedLimitChanged) -> Words:
+    limit = f"{_of(event.family or None)}{event.limit:,.0f} {_COUNTED[event.kind]} a minute"
+    if event.refused:
+        return "warn", "limits", event.lane, f"{limit} from now on, because more were refused; no reply states a limit"
+    return "info", "limits", event.lane, f"{limit} is our own assumption, which grows until the upstream refuses"
+
+
 def _task_changed(event: ev.TaskChanged) -> Words | None:
     note = f": {event.note}" if event.note else ""
     if event.state == "ready" and note:
@@ -200,6 +207,7 @@ _LINES: Mapping[type[ev.Event], Callable[[Any], Words | None]] = {
     ev.AlertOver: lambda event: ("good", "alert", _alerted(event), f"over: {event.text}"),
     ev.RunDenied: lambda event: ("warn", "denied", event.agent or "a run", f"{event.asked}: {event.why}"),
     ev.StartRefused: lambda event: ("warn", "agent", event.agent, f"isn't started: {event.why}"),
+    ev.AssumedLimitChanged: _assumed_limit_changed,
     ev.ResetDoubted: _reset_doubted,
     ev.TaskChanged: _task_changed,
     ev.AgentBegan: _agent_began,

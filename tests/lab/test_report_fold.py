@@ -195,8 +195,8 @@ def test_a_full_window_whose_limit_is_assumed_is_named() -> None:
         state = replace(state, windows=(replace(window, source=source),))
         return windows_message(run_of([opened(), structs.replace(sample, lanes=(state,)), JournalEnded(START + 2)]))
 
-    assert "limit of a full window is assumed" in message("profile", 50)
-    for source, used in (("profile", 20), ("settings", 50), ("headers", 50)):
+    assert "limit of a full window is assumed" in message("assumed", 50)
+    for source, used in (("assumed", 20), ("settings", 50), ("headers", 50)):
         assert "assumed" not in message(source, used)
 
 

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from hivemind.providers.profiles import PROFILES, ProfileName, family, profile_for
+from hivemind.providers.profiles import PROFILES, ProfileName, assumed_lane, family, profile_for
 
 TABLE = {
     "anthropic": (50, 80_000, 5, 3.0, 0.5),
@@ -38,8 +38,29 @@ def test_how_providers_count() -> None:
 
 
 def test_prices() -> None:
-    """Only models that run at home have no price."""
-    assert [p.name for p in PROFILES.values() if p.priced_as is None] == ["ollama"]
+    """Only models of known servers at home have no price; an unknown server may be a gateway to hosted models."""
+    at_home = ["ollama", "llamacpp", "vllm", "mlx", "transformers", "lmstudio"]
+    assert [p.name for p in PROFILES.values() if p.priced_as is None] == at_home
+
+
+def test_nothing_is_assumed_of_servers_at_home() -> None:
+    """A server on this machine or a private network has no limits; where nobody knows the provider, and at Ollama, they
+    are only where it begins."""
+    for name in ("llamacpp", "vllm", "mlx", "transformers", "lmstudio", "local"):
+        lane = assumed_lane("lab", PROFILES[name])
+        assert (lane.rpm, lane.tpm, lane.max_concurrency, lane.begin_at) == (0, 0, 0, 0), name
+    growing = {name: assumed_lane("lab", profile) for name, profile in PROFILES.items() if profile.grows}
+    assert {name: (lane.max_concurrency, lane.begin_at) for name, lane in growing.items()} == {
+        "ollama": (0, 2),
+        "generic": (0, 5),
+    }
+
+
+def test_who_goes_on_computing() -> None:
+    """vLLM and llama.cpp stop at once when a client leaves, MLX and transformers only a stream."""
+    assert {name for name, p in PROFILES.items() if p.stops != "always"} == {
+        *("mlx", "transformers", "lmstudio", "local")
+    }
 
 
 def test_what_every_profile_says() -> None:
@@ -64,12 +85,25 @@ def test_what_every_profile_says() -> None:
         ("http://127.0.0.1:11434", "ollama"),
         ("http://ollama:8080", "ollama"),
         ("http://ollama.lan", "ollama"),
-        ("http://127.0.0.1:8080", "generic"),
+        ("http://127.0.0.1:8080", "local"),
+        ("http://[::1]:8080", "local"),
+        ("http://[::ffff:10.0.0.5]:8080", "local"),
+        ("http://192.168.178.20/v1", "local"),
+        ("http://172.16.0.9", "local"),
+        ("http://172.32.0.9", "generic"),
+        ("http://169.254.10.1", "local"),
+        ("http://[fd00::5]", "local"),
+        ("http://LOCALHOST:8000", "local"),
+        ("http://gpu-box.local:8000", "local"),
+        ("http://host.docker.internal:8000", "local"),
+        ("https://local.example.com", "generic"),
+        ("https://8.8.8.8", "generic"),
+        ("https://[2001:db8::1]", "generic"),
         ("https://api.anthropic.com.evil.example", "generic"),
         ("https://api.openai.com.evil.example", "generic"),
         ("https://gateway.example/api.anthropic.com", "generic"),
         ("https://openrouter.ai/api", "generic"),
-        ("http://127.0.0.1:114345", "generic"),
+        ("http://127.0.0.1:114345", "local"),
         ("", "generic"),
     ],
 )

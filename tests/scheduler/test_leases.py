@@ -62,7 +62,7 @@ def test_credits_are_spent_once() -> None:
     report = hands.report().windows[REQUESTS]
     assert (report.used, report.left, report.first) == ({0: 2.0}, 0.0, 1.0)
     assert report.wanted[Priority.NORMAL] >= 1.0
-    assert (report.limit, report.source) == (60.0, "profile")
+    assert (report.limit, report.source) == (60.0, "assumed")
     hands.lease(slots=8, level=8, credits={REQUESTS: 1.0})
     assert sent(third) == [True]
     assert hands.report().windows[REQUESTS].used == {50: 1.0}

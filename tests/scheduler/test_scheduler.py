@@ -83,7 +83,7 @@ def test_a_sample_shows_every_lane() -> None:
     assert (state.active, state.waiting, state.retrying, state.level, state.ceiling) == (1, 1, 0, 1.0, 1.0)
     assert [hold.ticket for hold in state.upcoming] == [waiting.id]
     assert [(w.kind, w.limit, w.used, w.remaining, w.source) for w in state.windows] == [
-        (WindowKind.REQUESTS, 10, 1, 9, "profile")
+        (WindowKind.REQUESTS, 10, 1, 9, "assumed")
     ]
 
 

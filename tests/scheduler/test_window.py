@@ -138,7 +138,7 @@ def test_a_limit_of_nothing_says_nothing(limit: int | None, remaining: int) -> N
     gate = Gate(5)
     (charge,) = gate.take()
     gate.reply(charge, remaining, limit=limit)
-    assert gate.window.source == "profile"
+    assert gate.window.source == "assumed"
     assert gate.as_many_as_fit() == 4
 
 
@@ -146,7 +146,7 @@ def test_a_reply_without_a_remaining_says_nothing() -> None:
     """A limit alone doesn't tell what is left."""
     gate = Gate(5)
     gate.reply(None, None)
-    assert gate.window.source == "profile"
+    assert gate.window.source == "assumed"
 
 
 def test_the_whole_window_is_used_without_other_clients() -> None:

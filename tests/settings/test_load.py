@@ -176,7 +176,7 @@ def test_empty_variable(read: Loader) -> None:
         (["--journal.keep-mb", "63"], "--journal.keep-mb: must be at least journal.max_mb, which is 64"),
         (["--record-bodies=on"], "--record-bodies: ignored explicit argument 'on'"),
         (["--features.admission", "flase"], "--features.admission flase: must be on or off"),
-        (["--profile", "mlx"], f"--profile mlx: must be {', '.join([*PROFILES][:-1])} or {[*PROFILES][-1]}"),
+        (["--profile", "mlc"], f"--profile mlc: must be {', '.join([*PROFILES][:-1])} or {[*PROFILES][-1]}"),
         (["http://a"], "an argument too many, one that belongs to no flag; a URL goes after --upstream"),
     ],
 )

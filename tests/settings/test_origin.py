@@ -82,7 +82,9 @@ def test_names() -> None:
     [
         ("anthropic=http://127.0.0.1:9000", "anthropic"),
         ("openai=http://127.0.0.1:9001", "openai"),
-        ("lab=http://127.0.0.1:9002", "generic"),
+        ("lab=http://127.0.0.1:9002", "local"),
+        ("vllm=https://llm.example.com", "vllm"),
+        ("lab=https://llm.example.com", "generic"),
         ("openai=https://unit.openai.azure.com", "azure"),
     ],
 )

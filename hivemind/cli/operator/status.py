@@ -224,6 +224,7 @@ def left(windows: Iterable[WindowState]) -> str:
     for each in windows:
         if each.limit < math.inf:
             text = f"{each.kind.value} {count(max(0.0, each.remaining))}/{count(each.limit)}"
+            text += f" ({each.source})" if each.source in ("assumed", "refused") else ""
             families.setdefault(each.family, []).append(text)
     if len(families) == 1:
         return ", ".join(*families.values())

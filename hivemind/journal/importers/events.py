@@ -129,7 +129,8 @@ class EventBuilder:
         origin = tried.entry.origin
         if origin not in self._names:
             host = origin.partition("://")[2]
-            name = host if tried.provider == "generic" or tried.provider in self._names.values() else tried.provider
+            taken = PROFILES[tried.provider].anybodys or tried.provider in self._names.values()
+            name = host if taken else tried.provider
             self._names[origin] = name if name not in self._names.values() else origin
         return f"{self._names[origin]}:{tried.lane}"
 

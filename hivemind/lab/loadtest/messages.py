@@ -23,6 +23,7 @@ from hivemind.providers.base import Facts
 from hivemind.providers.clients import client_of
 from hivemind.providers.dialect import Dialect
 from hivemind.providers.paths import dialect_for
+from hivemind.providers.profiles import PROFILES
 from hivemind.redaction.text import MASK
 from hivemind.redaction.values import is_secret, query_fields
 from hivemind.scheduler.events import Event
@@ -119,7 +120,7 @@ class MessageBuilder:
         return self._message(request, recorded.method, path, query, _headers_of(recorded), body, real=True)
 
     def _synthetic(self, request: RecordedRequest) -> OutgoingRequest | None:
-        if self.target.provider != "generic":
+        if not PROFILES[self.target.provider].anybodys:
             # The target's API decides the path and the fields.
             request = replace(request, provider=self.target.provider, path=path_of(request))
         made = synthetic_request(request, max_answer_tokens(request))

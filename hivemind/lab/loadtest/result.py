@@ -22,6 +22,7 @@ from hivemind.lab.loadtest.messages import can_be_sent
 from hivemind.lab.loadtest.requests import JournalRequests, RecordedRequest, RequestResult, Selection, Sent, wall_s
 from hivemind.lab.loadtest.target import LoadTarget
 from hivemind.prices import Prices
+from hivemind.providers.profiles import PROFILES
 from hivemind.scheduler.types import Price, Usage
 from hivemind.text.humanise import count, dollars, duration, plural
 from hivemind.text.table import Cell, TextColumn, lines
@@ -112,7 +113,8 @@ def make_plan(journal: Journal, options: LoadTestOptions, target: LoadTarget | N
 def estimate(requests: Iterable[RecordedRequest], provider: str, price: Price) -> CostEstimate:
     """Estimate the cost from the recorded usage, without cache reads.
 
-    `provider` is the profile of the provider to be paid; with `generic`, the recorded provider's prices are taken.
+    `provider` is the profile of the provider to be paid; where nobody knows whose models it sells, the
+    recorded provider's prices are taken.
     """
     input_tokens = output_tokens = unpriced = 0
     cost: float | None = None
@@ -120,7 +122,7 @@ def estimate(requests: Iterable[RecordedRequest], provider: str, price: Price) -
         usage = _expected_usage(request)
         input_tokens += usage.input_tokens
         output_tokens += usage.output_tokens
-        paid = request.provider if provider == "generic" and request.provider else provider
+        paid = request.provider if PROFILES[provider].anybodys and request.provider else provider
         each = price(paid, request.model, usage)
         if each is None:
             unpriced += usage.total

@@ -15,13 +15,11 @@ from dataclasses import dataclass
 import msgspec
 
 from hivemind.errors import HiveMindError, UsageError
-from hivemind.providers.profiles import PROFILES, profile_for
+from hivemind.providers.profiles import OLLAMA, PROFILES, profile_for
 from hivemind.settings import Origin
 from hivemind.settings.origin import make_origins, split_upstream
 from hivemind.upstream.base import ConnectFailed, Upstream, UpstreamError, UpstreamRequest
 
-_FREE = frozenset({"ollama", "generic"})
-"""Profiles of servers that are free of charge on a private address."""
 _LONGEST = 1 << 20
 """Bytes of an answer that are read."""
 TOKEN_VARIABLE = "HIVEMIND_TOKEN"
@@ -106,7 +104,8 @@ def target_of(text: str) -> LoadTarget:
 
 
 def _costs_nothing(url: str, host: str) -> bool:
-    return profile_for(url).name in _FREE and is_private(host)
+    profile = profile_for(url)
+    return (profile.anybodys or profile is OLLAMA) and is_private(host)
 
 
 def is_private(host: str) -> bool:

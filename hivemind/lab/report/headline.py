@@ -223,7 +223,7 @@ def windows_message(run: RecordedRun) -> str:
         parts.append(
             f"By HiveMind's own sums over 60 s (dotted) at most {_fullest(own)} was used; no header tells of it."
         )
-    if any(window.source == "profile" and window.fullest >= _FULL for window in found):
+    if any(window.source in ("assumed", "profile") and window.fullest >= _FULL for window in found):
         parts.append("The limit of a full window is assumed, as no header and no setting states it: see rpm and tpm.")
     return " ".join(parts)
 

@@ -100,6 +100,10 @@ def limit_changes(run: RecordedRun) -> ReportTable:
     return ReportTable(("when", "lane", "what", "why", ">for"), rows, _omitted(omitted + len(found) - len(rows)))
 
 
+_SOURCES = {"headers": "the provider's headers", "settings": "the settings", "refused": "the provider's refusals"}
+"""How a limit is known, by the source of its window; any other, as journals of before have it, is assumed."""
+
+
 def windows(run: RecordedRun) -> ReportTable:
     """Return every rate window."""
     rows = [
@@ -108,7 +112,7 @@ def windows(run: RecordedRun) -> ReportTable:
             shortened(window.family),
             window.kind.value,
             count(window.limit),
-            {"headers": "the provider's headers", "settings": "the settings"}.get(window.source, "the usual"),
+            _SOURCES.get(window.source, "our own assumption"),
             share(window.fullest),
             "the provider's headers" if window.told else "our own sum",
         ]

@@ -56,7 +56,7 @@ class Gate:
 class Aimd:
     """The concurrency level c_t of one lane; the caller hands it to the gate after every call that changed it."""
 
-    def __init__(self, config: AimdConfig, ceiling: float) -> None:
+    def __init__(self, config: AimdConfig, ceiling: float, begin_at: float = math.inf) -> None:
         self.config = config
         self.ceiling = ceiling
         self.level = ceiling
@@ -70,6 +70,7 @@ class Aimd:
         """The level is that of several proxies: it is only followed, and what it should do is reported."""
         self.cut: float | None = None  # factor of the cuts of a shared level that weren't reported yet
         self._may_grow = False
+        self.begin(begin_at)
 
     @property
     def mean_latency_s(self) -> float | None:
@@ -133,6 +134,11 @@ class Aimd:
             self.level = ceiling
         self.config, self.ceiling = config, ceiling
         self.level = max(self.level, min(config.floor, ceiling))
+
+    def begin(self, level: float) -> None:
+        """Go on from this level, as if nothing had been learned; a pinned or shared one stays."""
+        if not (self.pinned or self.shared):
+            self.level = min(max(level, self.config.floor), self.ceiling)
 
     def pin(self, level: float | None) -> None:
         """Hold the level at a value, or (None) let it move again from there."""

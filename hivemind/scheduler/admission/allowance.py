@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.credits import Credits, Terms
 from hivemind.scheduler.events import WindowState
-from hivemind.scheduler.limits import Reservation, Window
+from hivemind.scheduler.limits import LEAST_FULL, Reservation, Window
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import Usage, WindowKind, WindowReading
 
@@ -58,7 +58,8 @@ class Allowance:
 
     def _open(self, kind: WindowKind, limit: float | None, *, binding: bool = False) -> Window:
         credits = None if self._terms is None or kind.of_a_day else Credits(self._terms)
-        window = self.windows[kind] = Window(kind, limit, binding=binding, credits=credits)
+        window = Window(kind, limit, binding=binding, grows=self._config.grows, credits=credits)
+        self.windows[kind] = window
         return window
 
     def part(self, kind: WindowKind) -> Window:
@@ -73,7 +74,7 @@ class Allowance:
             if (limit, binding) == before[kind]:
                 continue
             if kind in self.windows:
-                self.windows[kind].set_limit(limit or None, binding=binding)
+                self.windows[kind].set_limit(limit or None, binding=binding, grows=config.grows)
             elif limit:
                 self._open(kind, limit, binding=binding)
 
@@ -111,6 +112,31 @@ class Allowance:
             if (window_delay := window.delay_s(now, amount)) > delay:
                 delay = window_delay
         return delay
+
+    def grow(self, now: float, ticket: Ticket, settle_s: float) -> tuple[list[Window], float]:
+        """Raise the assumed limits that hold the ticket up (:meth:`.limits.Window.grow`). Return those that grew, and
+        the seconds until the ticket may be sent, or another one of them may grow."""
+        grown, delay, next_s = [], 0.0, math.inf
+        for kind, window in self.windows.items():
+            amount = self.amount(kind, ticket)
+            window_delay = window.delay_s(now, amount)
+            if window_delay > 0 and (wait_s := window.grow(now, settle_s, self.fate.answered_from)) is not None:
+                if wait_s == 0:
+                    grown.append(window)
+                    window_delay, wait_s = window.delay_s(now, amount), settle_s
+                next_s = min(next_s, wait_s)
+            delay = max(delay, window_delay)
+        return grown, min(delay, next_s)
+
+    def refused(self, now: float, ticket: Ticket) -> Window | None:
+        """Cut the fullest of the assumed limits, if it is full enough for a refusal of this ticket to be about it.
+        Return it; None: none was cut."""
+        windows = [window for window in self.windows.values() if window.grows]
+        fullest = max(windows, key=lambda window: window.fill(now), default=None)
+        if fullest is None or fullest.fill(now) < LEAST_FULL or ticket.granted_at < fullest.changed_at:
+            return None
+        fullest.refuse(now)
+        return fullest
 
     def shut(self, now: float, ticket: Ticket) -> tuple[str, float | None] | None:
         """Return the gate that is shut to the ticket, `requests` before `tokens`, and for how many seconds; None: none
@@ -155,8 +181,8 @@ class Allowance:
                 self.doubtful = True
             total = self.windows.get(WindowKind.TOKENS)
             counted_apart = reading.kind in (WindowKind.INPUT, WindowKind.OUTPUT)
-            if counted_apart and total is not None and not total.binding and total.source == "profile":
-                total.enforced = False  # a profile's limit on their sum means nothing any more
+            if counted_apart and total is not None and not total.binding and total.source != "headers":
+                total.enforced = False  # an assumed limit on their sum means nothing any more
         return doubted
 
     def release(self, now: float) -> None:
@@ -180,7 +206,11 @@ class Allowance:
         states = []
         for kind, window in self.windows.items():
             family, limit = names.get(window), window.shown_limit
-            if family is None or limit is None or (limit and not window.enforced and window.source == "profile"):
+            if (
+                family is None
+                or limit is None
+                or (limit and not window.enforced and window.source in ("assumed", "refused"))
+            ):
                 continue
             remaining = window.remaining(now)
             states.append(
