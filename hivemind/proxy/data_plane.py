@@ -469,7 +469,8 @@ class ClientRetries:
         same bytes, is still computed."""
         counted, agent = call.head.client.retry_count, call.identity.agent
         for each in self.left:
-            if each.left and each.call.identity.agent == agent and _same(each.call, call):
+            begun = each.ticket.content_started  # some of it went to the client that left
+            if each.left and not begun and each.call.identity.agent == agent and _same(each.call, call):
                 return each
         if counted == 0 or (counted is None and not call.identity.named):
             return None  # the common case, decided before thousands of waiting exchanges are compared

@@ -49,7 +49,7 @@ async def test_it_holds_its_slot(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (await two.head())[0] == 200
         totals = proxy.snapshot().totals
         assert (len(upstream.requests), totals.abandoned, totals.failed) == (2, 1, 0)
-        assert (totals.usage.input_tokens, totals.usage.output_tokens) == (6, 8)
+        assert (totals.wasted.input_tokens, totals.wasted.output_tokens) == (3, 4)
 
 
 async def test_its_clients_retry_gets_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
