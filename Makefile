@@ -58,6 +58,14 @@ test-clients: $(VENV)/.ready ## try real clients (Claude Code, Codex, Gemini CLI
 clients-table: $(VENV)/.ready ## after make test-clients: write what was tried into the manual
 	@$(BIN)/python tests/clients/table.py clients.json docs/figures
 
+# Of llama.cpp, MLX, transformers and vLLM those named are installed into a temporary folder; the last two take gigabytes.
+SERVERS = llamacpp mlx
+PAIRS = 5
+FLAGS =
+test-servers: $(VENV)/.ready ## try model servers directly and through HiveMind, and write the manual's table (SERVERS= PAIRS= FLAGS=)
+	@PYTHONPATH=tests $(BIN)/python -m servers $(SERVERS) --pairs $(PAIRS) --flags "$(FLAGS)" \
+	  --json servers.json --docs docs/figures
+
 CLIENTS =
 AIDER = aider
 refusals: $(VENV)/.ready ## what agents and SDKs do when refused, into the manual; CLIENTS=FOLDER with node_modules (AIDER=program)
@@ -152,4 +160,4 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -q -c constraints.txt --build-constraint constraints.txt -e '.[lab,fleet,web,mcp]' --group dev; \
 	touch $@
 
-.PHONY: help setup run check lint docs test test-all test-clients clients-table refusals fuzz mutants bench foresight performance crash crash-figures fleet fleet-figures fleet-simulation soak screenshots clean
+.PHONY: help setup run check lint docs test test-all test-clients clients-table test-servers refusals fuzz mutants bench foresight performance crash crash-figures fleet fleet-figures fleet-simulation soak screenshots clean

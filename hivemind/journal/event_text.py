@@ -82,6 +82,8 @@ def _own_words(event: ev.Event) -> Words | None:
             number = f", attempt {attempt}" if attempt > 1 else ""
             text = f"request {ticket} goes out after {duration(event.waited_s)} in the queue{number}"
             return "info", "granted", event.agent, text
+        case ev.Prefill(ticket=ticket):
+            return "info", "prefill", event.agent, f"request {ticket}: prefill {event.read:,} of {event.total:,} tokens"
         case ev.FirstContent(ticket=ticket):
             return "info", "first", event.agent, f"request {ticket}: first content after {duration(event.ttft_s)}"
         case ev.Progress(ticket=ticket):

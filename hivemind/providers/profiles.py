@@ -64,6 +64,9 @@ GOOGLE = Profile(
     priced_as="google",
 )
 _ANY_KEY = (b"x-api-key", b"api-key", b"x-goog-api-key", b"authorization")
+_COMPUTES_S = 3600.0
+"""Longest time in which a model server at home reads a prompt or computes a whole answer; one that is dead resets its
+connections, or the kernel notices."""
 _AT_HOME = AimdConfig(beta=0.7, latency_target_s=10.0)
 OLLAMA = Profile(
     name="ollama",
@@ -101,14 +104,14 @@ LOCAL = Profile(
     aimd=_AT_HOME,
     priced_as="litellm",
     anybodys=True,
-    stops="streams",
 )
-"""A server on this machine or a private network of which no more is known; it may be a gateway to hosted models."""
+"""A server on this machine or a private network of which no more is known; it may be a gateway to hosted models.
+Where nobody knows whether it stops when a client leaves, leaving is what may stop it."""
 
 
 def _server(name: str, stops: Literal["always", "streams"]) -> Profile:
     """Return the profile of a model server, which has no limits but those that it states, and costs nothing."""
-    return replace(LOCAL, name=name, stops=stops, priced_as=None)
+    return replace(LOCAL, name=name, stops=stops, head_s=_COMPUTES_S, priced_as=None)
 
 
 LLAMACPP = _server("llamacpp", "always")

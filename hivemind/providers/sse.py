@@ -19,6 +19,9 @@ _COMMENTS = re.compile(rb"(?<=\n\n)(?::[^\n]*+\n\n)++")
 _MANY_COMMENTS = 4096
 """Shortest piece in bytes that is searched for them."""
 _BOM = b"\xef\xbb\xbf"
+_PREFILL = re.compile(rb"^:[^\r\n]*?\b(\d{1,9})/(\d{1,9})[ \t\r]*$", re.M)
+"""A comment with how much of the prompt was read: mlx-lm's `: keepalive 2048/7218`."""
+_ONLY_COMMENTS = re.compile(rb"(?:(?::[^\r\n]*+)?+[\r\n])++")
 _BARE_ERROR = b'{"error"'
 """How an error begins that stands in a stream without a field."""
 _SPACE = b" \t\r\n" + _BOM
@@ -165,6 +168,18 @@ def fields(block: bytes) -> tuple[bytes, bytes]:
         elif key == b"error" or (key == _BARE_ERROR and block.startswith(_BARE_ERROR)):
             return b"error", block if key == _BARE_ERROR else value
     return name, data[0] if len(data) == 1 else b"\n".join(data)
+
+
+def is_sign_of_life(data: bytes) -> bool:
+    """Whether this is nothing but whole comments and empty lines."""
+    return data[:1] in b":\r\n" and _ONLY_COMMENTS.fullmatch(data) is not None
+
+
+def prefill_in(comments: bytes) -> tuple[int, int] | None:
+    """Return how many tokens of the prompt the server has read, and of how many, where its last comment says so."""
+    found = _PREFILL.findall(comments)
+    read, total = map(int, found[-1]) if found else (0, 0)
+    return (read, total) if read <= total and total else None
 
 
 @dataclass(slots=True)

@@ -310,8 +310,16 @@ class DataPlane:
     async def _run(self, exchange: Exchange) -> None:
         if exchange.ticket.waiting:
             self._retries.add(exchange)
+        uncounted = contextlib.ExitStack()
+
+        def leave(cancel: Callable[[], object]) -> None:
+            if exchange.leave(cancel):
+                self._retries.left.add(exchange)
+                uncounted.enter_context(self._uncounted())
+
         try:
-            await run_until_disconnect(exchange.run(), exchange.client, exchange.writer)
+            with uncounted:
+                await run_until_disconnect(exchange.run(), exchange.client, exchange.writer, leave)
         finally:
             self._retries.discard(exchange)
             self._retries.note(exchange, self._engine.now())
@@ -332,7 +340,8 @@ class DataPlane:
             if not is_short(call_head, body):
                 return False
             call = self._calls.read_short(call_head, body, head.tokens)
-            if call.free or (self._retries.waiting and self._retries.original(call, self._engine.now()) is not None):
+            retries = self._retries
+            if call.free or ((retries.waiting or retries.left) and retries.original(call, self._engine.now())):
                 return False
             self._body_budget.take(body)
         except RequestRefused:
@@ -410,6 +419,8 @@ class ClientRetries:
     def __init__(self) -> None:
         self.waiting: dict[str, list[Exchange]] = {}
         """By agent."""
+        self.left: set[Exchange] = set()
+        """Those whose client left while the answer is computed, which nothing stops."""
         self.unsent: dict[int, tuple[tuple[float, ...], float]] = {}
         """By what tells equal requests: since when each waited that wasn't sent, and when the last of them ended."""
         self._noted_at = -math.inf
@@ -420,6 +431,7 @@ class ClientRetries:
 
     def discard(self, exchange: Exchange) -> None:
         """Remove an exchange that is over."""
+        self.left.discard(exchange)
         agent = exchange.call.identity.agent
         waiting = self.waiting.get(agent, [])
         if exchange in waiting:
@@ -453,11 +465,16 @@ class ClientRetries:
         return now - since[0] if now <= ended_at + KEPT_S else 0.0
 
     def original(self, call: Call, now: float) -> Exchange | None:
-        """Return the waiting exchange that this call retries."""
-        counted = call.head.client.retry_count
+        """Return the waiting exchange that this call retries, or one whose client has left and whose answer, to the
+        same bytes, is still computed."""
+        counted, agent = call.head.client.retry_count, call.identity.agent
+        for each in self.left:
+            begun = each.ticket.content_started  # some of it went to the client that left
+            if each.left and not begun and each.call.identity.agent == agent and _same(each.call, call):
+                return each
         if counted == 0 or (counted is None and not call.identity.named):
             return None  # the common case, decided before thousands of waiting exchanges are compared
-        alike = [each for each in self.waiting.get(call.identity.agent, ()) if _same(each.call, call)]
+        alike = [each for each in self.waiting.get(agent, ()) if _same(each.call, call)]
         if not counted and alike and max(each.ticket.arrived_at for each in alike) > now - PARALLEL_WITHIN_S:
             return None  # one more parallel request
         return next((each for each in alike if each.ticket.waiting), None)

@@ -16,7 +16,7 @@ from hivemind.scheduler import invariants
 from hivemind.scheduler.accounts import Account
 from hivemind.scheduler.commands import Command, Conflict, Drain
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
-from hivemind.scheduler.events import BudgetState, Event
+from hivemind.scheduler.events import BudgetState, Event, Prefill
 from hivemind.scheduler.invariants import Violation
 from hivemind.scheduler.lease import LaneReport, Lease
 from hivemind.scheduler.scheduler import Scheduler
@@ -209,6 +209,10 @@ class Engine:
             looked = self._scheduler.headers(self._time(), ticket, limits.readings, limits.plan, ending=ending)
             if looked:
                 self._settle()
+
+    def prefill(self, ticket: Ticket, read: int, total: int) -> None:
+        """Note how many tokens of its prompt the server has read, of how many."""
+        self.publish(Prefill(self._time(), ticket.id, ticket.agent.name, ticket.request.lane, read, total))
 
     def first_content(self, ticket: Ticket, so_far: Usage | None = None) -> None:
         """Note the first content of the answer; usage as in :meth:`progress`."""

@@ -20,6 +20,7 @@ from hivemind.providers.encoding import Decoder, decode_body, decoder_for, is_en
 from hivemind.providers.errors import MAX_ERROR_BODY, classify
 from hivemind.providers.failing import EMPTY
 from hivemind.providers.limits import read_limits
+from hivemind.providers.sse import is_sign_of_life, prefill_in
 from hivemind.providers.taps import begins_otherwise, begins_stream, is_short_json
 from hivemind.proxy.asgi import StepRunner
 from hivemind.proxy.cycle import AnswerCut, Cycle
@@ -61,6 +62,8 @@ HOLD_LIMIT = 1 << 20
 """Most bytes of a reply that are held."""
 ERROR_LIMIT = 1 << 20
 """Most bytes of an error body that are read."""
+LEFT_S = 600.0
+"""How long the answer to a client that left is waited for, where its upstream computes on."""
 _TRUNCATED = Failure(FailureKind.TRUNCATED, True, message="it ended before its own end marker")
 _TEXTS = {
     "circuit_open": "the upstream keeps failing, so requests wait until it is tried again",
@@ -101,6 +104,7 @@ class Exchange:
         "_heads",
         "_heard",
         "_keepalive_sender",
+        "_left_timer",
         "_over",
         "_sent",
         "_shared",
@@ -133,6 +137,7 @@ class Exchange:
         self._heads = heads
         self._heard = heard
         self._keepalive_sender: KeepaliveSender | None = None
+        self._left_timer: asyncio.TimerHandle | None = None
         self._over: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -202,7 +207,7 @@ class Exchange:
         try:
             answered = body is not None and self._answer_at_once(response, body, cycle)
         except BaseException:
-            self._leave()
+            self._drop()
             cycle.transport.abort()
             raise
         if answered:
@@ -239,8 +244,33 @@ class Exchange:
         self._leave_callbacks()
         self._shared.go_on(self, cycle)
 
+    @property
+    def left(self) -> bool:
+        """Whether its answer is computed, and no client is there."""
+        return self._left_timer is not None and not self.writer.has_clients
+
+    def leave(self, cancel: Callable[[], object]) -> bool:
+        """Have the request cancelled, since its last client has left. Where its upstream would compute the answer on
+        all the same, do so only if that takes very long: the slot is in use until then, and the client's own retry
+        gets the answer, which isn't computed twice. Return whether that is so now, and wasn't before."""
+        computed_on = self.call.computed_on and self.ticket.state is TicketState.IN_FLIGHT and self._sent
+        if not computed_on or self.ticket.refusal is not None:
+            cancel()
+            return False
+        before = self._left_timer
+        if before is not None:
+            before.cancel()
+        self._left_timer = asyncio.get_running_loop().call_later(LEFT_S, lambda: cancel() if self.left else None)
+        return before is None
+
     def _leave(self) -> None:
-        """Drop the attempt, because the client has left or serving it has failed."""
+        """Drop the attempt, because the client has left."""
+        if self._cycle is not None and self.call.computed_on:
+            self._go_on(self._cycle)
+            return
+        self._drop()
+
+    def _drop(self) -> None:
         self._leave_callbacks()
         if self._started is not None:
             self._started.close()
@@ -277,6 +307,8 @@ class Exchange:
             self.ticket.tag = None
             if self._keepalive_sender is not None:
                 self._keepalive_sender.cancel()
+            if self._left_timer is not None:
+                self._left_timer.cancel()
             if self._started is not None:
                 self._started.close()
             if self._over is not None and not self._over.done():
@@ -434,13 +466,35 @@ class Exchange:
                 await self._ended(tap)
                 whole = state.document and self.call.head.dialect.form is StreamForm.SSE
                 return await self._ended_early(response, state, b"".join(held), whole=whole)
+            signs = not held[-1] and self._shows_life(response, data)
             if (rest := tap.feed(data)) is not None:
                 await self._shared.steps.run(rest)
+            if signs and not state.content_started:
+                await self._pass_comments(response, data)
+                continue
             held.append(data)
             size += len(data)
         if state.failed:
             return await self._ended_early(response, state, b"".join(held), whole=False)
         return await self._stream(response, tap, await self._begin(response), b"".join(held))
+
+    def _shows_life(self, response: UpstreamResponse, data: bytes) -> bool:
+        """Note what a server says of a prompt that it reads. Return whether this is nothing else, and its client may be
+        begun a stream that can still fail."""
+        head = self.call.head
+        if not is_sign_of_life(data) or not self.call.facts.stream or head.dialect.form is not StreamForm.SSE:
+            return False
+        if (read := prefill_in(data)) is not None:
+            self._engine.prefill(self.ticket, *read)
+        return self.writer.started or not (head.client.silent_s or is_encoded(response.headers))
+
+    async def _pass_comments(self, response: UpstreamResponse, comments: bytes) -> None:
+        """Begin the stream as the server has, with its comments. It may still fail: another attempt can follow them."""
+        await self._stop_keepalive()
+        if not self.writer.started:
+            await self.writer.start(response.status, without(self._head(response), b"content-length"))
+        await self.writer.write(comments)
+        self._arm_keepalive(response)
 
     async def _answered_whole(self, response: UpstreamResponse, tap: Tap, first: bytes) -> bool:
         """Hold a reply that isn't a stream to its end, unless it is very long; a truncated one can be retried. Blank
@@ -484,7 +538,7 @@ class Exchange:
             return await self._failed(_TRUNCATED)
         await self._stop_keepalive()
         if not self.writer.started:
-            self._engine.succeed(self.ticket, response.status, self._usage())
+            self._succeed(response)
             await self.writer.answer(response.status, self._head(response), body)
             return True
         if whole and self.call.facts.stream:
@@ -493,9 +547,15 @@ class Exchange:
             await write(self.writer, decoder_for(response.headers), body, self._shared.steps)
         except Truncated as error:
             return await self._truncated(self.call.failure_of(error))
-        self._engine.succeed(self.ticket, response.status, self._usage())
+        self._succeed(response)
         await self.writer.finish()
         return True
+
+    def _succeed(self, response: UpstreamResponse) -> None:
+        if self.left:
+            self._engine.abandon(self.ticket, self._usage())
+        else:
+            self._engine.succeed(self.ticket, response.status, self._usage())
 
     async def _stream(self, response: UpstreamResponse, tap: Tap, decoder: Decoder | None, data: bytes) -> bool:
         """Stream content to the client, event by event, to the upstream's end."""
@@ -541,7 +601,7 @@ class Exchange:
         if state.error is not None:
             self._engine.fail(self.ticket, self.call.without_credentials(state.error), self._usage())
         else:
-            self._engine.succeed(self.ticket, response.status, self._usage())
+            self._succeed(response)
         await self.writer.finish(b"" if hold is None else bytes(hold.held))
         return True
 
@@ -586,6 +646,9 @@ class Exchange:
 
     async def _failed(self, failure: Failure, reply: FailedReply | None = None) -> bool:
         """Retry if the scheduler allows it, else pass the failure on, in the upstream's own words if there are any."""
+        if self.left:
+            self._engine.abandon(self.ticket, self._usage())
+            return True
         form = self.call.head.client.try_again
         failure = self._with_words(failure, reply)
         may_pass = failure.retryable
@@ -683,7 +746,7 @@ class Exchange:
     def _arm_keepalive(self, response: UpstreamResponse | None = None) -> None:
         """Have a stream that waits too long begun before its grant, or before the first content of this response, so
         that the client doesn't give up."""
-        if self._keepalive_sender is not None or self.writer.started:
+        if self._keepalive_sender is not None or (self.writer.started and not self.call.facts.stream):
             return
         keepalive, head = self._shared.keepalive, self.call.head
         ping = head.dialect.keepalive(head.client.name) if self.call.facts.stream else b""
@@ -700,6 +763,8 @@ class Exchange:
                 if not ping:
                     return
                 headers = [*head.dialect.stream_headers(), *notice(self.ticket)]
+        if self.writer.started:
+            after_s = keepalive.every_s
         self._keepalive_sender = KeepaliveSender(self.writer, headers, ping, after_s=after_s, every_s=keepalive.every_s)
 
     def _disarm_keepalive(self) -> None:

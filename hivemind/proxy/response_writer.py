@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Protocol
 
 from hivemind.proxy.asgi import Message, Receive, Send
@@ -63,6 +64,11 @@ class ResponseWriter:
         """The only client, where it is on a connection of our own protocol."""
         client = self._clients[0] if len(self._clients) == 1 else None
         return client if isinstance(client, Cycle) else None
+
+    @property
+    def has_clients(self) -> bool:
+        """Whether somebody waits for it."""
+        return bool(self._clients)
 
     @property
     def started(self) -> bool:
@@ -132,8 +138,14 @@ async def plain(client: Delivery, status: int, body: bytes, *headers: tuple[byte
     await ResponseWriter(client).answer(status, [*described, *headers], body)
 
 
-async def run_until_disconnect(work: Awaitable[None], client: Delivery, writer: ResponseWriter | None = None) -> None:
-    """Do the work, or cancel it once the client leaves; with a writer, once all clients of the response have left."""
+async def run_until_disconnect(
+    work: Awaitable[None],
+    client: Delivery,
+    writer: ResponseWriter | None = None,
+    leave: Callable[[Callable[[], object]], object] | None = None,
+) -> None:
+    """Do the work, or cancel it once the client leaves; with a writer, once all clients of the response have left.
+    `leave` is called then with what cancels it, where there is one."""
     task = asyncio.current_task()
     assert task is not None
     cancelled = False
@@ -145,7 +157,7 @@ async def run_until_disconnect(work: Awaitable[None], client: Delivery, writer: 
             task.cancel()
 
     if writer is not None:
-        writer.on_client_gone = cancel
+        writer.on_client_gone = cancel if leave is None else partial(leave, cancel)
     stop_watching = client.watch(cancel if writer is None else lambda: writer.remove(client))
     try:
         await work

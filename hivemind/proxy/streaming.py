@@ -276,7 +276,8 @@ class KeepaliveSender:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="keep a waiting client alive")
 
     async def _run(self) -> None:
-        await self._writer.start(200, self._headers)
+        if not self._writer.started:
+            await self._writer.start(200, self._headers)
         while self._ping:
             await self._writer.write(self._ping)
             await asyncio.sleep(self._every_s)

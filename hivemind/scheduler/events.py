@@ -73,6 +73,13 @@ class Progress(TicketEvent, frozen=True):
     output_tokens: int
 
 
+class Prefill(TicketEvent, frozen=True):
+    """How much of the prompt the server has read, as it says before the first content."""
+
+    read: int  # tokens
+    total: int
+
+
 class AttemptFailed(TicketEvent, frozen=True):
     """An attempt failed. `retry_in_s`: until the next one may start; None: the failure went to the client."""
 

@@ -80,6 +80,10 @@ class Timeouts:
     idle_s: float | None = 300.0
     """Between two pieces of the body."""
 
+    def head_within(self, least_s: float) -> float | None:
+        """Return the timeout for a response head that may take so long."""
+        return self.headers_s if self.headers_s is None else max(self.headers_s, least_s)
+
 
 class UpstreamResponse(Protocol):
     """A response whose head has come. Exactly one of reading to the end or `close()` gives the connection back."""
@@ -143,6 +147,8 @@ class UpstreamRequest:
     one that continues state on the server: it may have arrived."""
     encoded: EncodedHead | None = None
     """Where its head is kept once it is encoded, if others repeat it."""
+    head_s: float = 0.0
+    """The response head is waited for at least so long."""
 
 
 class Upstream(Protocol):

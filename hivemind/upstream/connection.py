@@ -50,6 +50,7 @@ class Connection(asyncio.Protocol):
         self._loop = loop
         self._pool = pool
         self._timeouts = timeouts
+        self._headers_s = timeouts.headers_s
         self._outbox = outbox
         self._deadline = Deadline(loop, self._expired)
         self._parser: httptools.HttpResponseParser | None = None
@@ -84,8 +85,10 @@ class Connection(asyncio.Protocol):
             return False
         return (not surely and self._loop.time() - self.idle_since < FRESH_S) or not self._poll.poll(0)
 
-    def start(self, method: bytes, head: bytes, body: bytes) -> NativeResponse:
-        """Write a request. Return its response, which is filled as it comes."""
+    def start(self, method: bytes, head: bytes, body: bytes, head_s: float = 0.0) -> NativeResponse:
+        """Write a request, whose response head is waited for at least `head_s`. Return its response, which is filled
+        as it comes."""
+        self._headers_s = self._timeouts.head_within(head_s)
         response = self._response = NativeResponse(self, self._loop)
         if self._parser is None:
             self._parser = _parser(self)
@@ -96,7 +99,7 @@ class Connection(asyncio.Protocol):
         transport = self._open_transport()
         if len(body) <= SLICE:
             transport.write(head + body if body else head)
-            self._deadline.start(self._timeouts.headers_s)
+            self._deadline.start(self._headers_s)
         else:
             transport.write(head)
             self._unsent = memoryview(body)
@@ -287,7 +290,7 @@ class Connection(asyncio.Protocol):
             self._unsent = rest or _NOTHING
             transport.write(piece)
         if self._in_head:
-            self._deadline.start(self._timeouts.headers_s)
+            self._deadline.start(self._headers_s)
 
     def _read_if_wanted(self) -> None:
         """Read on, unless what has come is still to be parsed, or what was parsed to be taken."""
@@ -320,7 +323,7 @@ class Connection(asyncio.Protocol):
         elif response.status:
             self.abort(UpstreamTimeout(f"no byte of the body for {self._timeouts.idle_s:g} s"))
         else:
-            self.abort(UpstreamTimeout(f"no response within {self._timeouts.headers_s:g} s"))
+            self.abort(UpstreamTimeout(f"no response within {self._headers_s:g} s"))
 
     def _truncated(self, reason: str, *, reused: bool = False) -> UpstreamError:
         if self._response is not None and self._response.status:

@@ -65,7 +65,7 @@ class NativeUpstream:
         head = self._head(request)
         since = 0.0 if request.retry_stale else asyncio.get_running_loop().time() - SURELY_OPEN_S
         connection = self._pool.take(since)
-        return None if connection is None else connection.start(request.method, head, request.body)
+        return None if connection is None else connection.start(request.method, head, request.body, request.head_s)
 
     async def send(self, request: UpstreamRequest, started: StartedResponse | None = None) -> UpstreamResponse:
         response = started or self.start(request)
@@ -79,7 +79,7 @@ class NativeUpstream:
             else:
                 return response
         connection = await self._connect()
-        response = connection.start(request.method, self._head(request), request.body)
+        response = connection.start(request.method, self._head(request), request.body, request.head_s)
         await response.head()
         return response
 

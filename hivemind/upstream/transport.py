@@ -88,11 +88,11 @@ class TransportUpstream:
         encode_head(request.method, request.target, fields)  # Refuses what the native client would.
         outgoing = self._request(request.method, request.target, fields)
         try:
-            return await self._attempt(outgoing, request.body)
+            return await self._attempt(outgoing, request)
         except Disconnected as exc:
             if not (exc.reused and request.retry_stale):
                 raise
-        return await self._attempt(outgoing, request.body)
+        return await self._attempt(outgoing, request)
 
     async def aclose(self) -> None:
         self._closed = True
@@ -121,9 +121,10 @@ class TransportUpstream:
         request.extensions["timeout"] = {"connect": self._timeouts.connect_s, "read": None, "write": None, "pool": None}
         return request
 
-    async def _attempt(self, request: httpx.Request, body: bytes) -> UpstreamResponse:
-        limit = asyncio.timeout(self._timeouts.connect_s if self._dials else self._timeouts.headers_s)
-        progress = _SendProgress(body, limit, self._timeouts.headers_s)
+    async def _attempt(self, request: httpx.Request, asked: UpstreamRequest) -> UpstreamResponse:
+        headers_s = self._timeouts.head_within(asked.head_s)
+        limit = asyncio.timeout(self._timeouts.connect_s if self._dials else headers_s)
+        progress = _SendProgress(asked.body, limit, headers_s)
         request.stream = progress
         request.extensions["trace"] = progress.trace
         try:
@@ -160,7 +161,7 @@ class TransportUpstream:
         if unsent or isinstance(exc, _NOT_CONNECTED):
             raise (NotTrusted if is_untrusted(exc) else ConnectFailed)(f"{self._origin}: {self.describe(exc)}") from exc
         if expired:
-            raise UpstreamTimeout(f"no response within {self._timeouts.headers_s:g} s") from exc
+            raise UpstreamTimeout(f"no response within {progress.headers_s:g} s") from exc
         if isinstance(exc, _TIMEOUTS):
             raise UpstreamTimeout(self.describe(exc)) from exc
         raise Disconnected(self.describe(exc), reused=progress.reused) from exc
@@ -246,7 +247,7 @@ class _SendProgress(httpx.AsyncByteStream):
         self.over = False
         self._body = body
         self._limit = limit
-        self._headers_s = headers_s
+        self.headers_s = headers_s
         self.connection: httpcore.AsyncNetworkStream | None = None
         """The connection that was opened for this request, if any."""
         self._traced = False
@@ -272,7 +273,7 @@ class _SendProgress(httpx.AsyncByteStream):
     def _restart(self) -> None:
         """Restart the timeout for the response head, because sending goes on."""
         if not self.over and not self._limit.expired():
-            within = self._headers_s
+            within = self.headers_s
             self._limit.reschedule(None if within is None else asyncio.get_running_loop().time() + within)
 
 

@@ -119,7 +119,14 @@ class Call:
         if committed:
             headers = [*without(headers, b"accept-encoding"), (b"accept-encoding", b"identity")]
             encoded = EncodedHead()
-        return UpstreamRequest(head.method, head.target, headers, self.body, not self.facts.continues_state, encoded)
+        again, head_s = not self.facts.continues_state, head.route.origin.profile.head_s
+        return UpstreamRequest(head.method, head.target, headers, self.body, again, encoded, head_s)
+
+    @property
+    def computed_on(self) -> bool:
+        """Whether its upstream computes the answer to the last token though nobody waits for it."""
+        stops = self.head.route.origin.profile.stops
+        return stops == "never" or (stops == "streams" and not self.facts.stream)
 
     def failure_of(self, error: UpstreamError) -> Failure:
         """Return what an attempt that ended without a whole response counts as.

@@ -27,6 +27,8 @@ class Attempt(AttemptState):
     """One try upstream, as references to the events about it."""
 
     end: End | None = None
+    prefill: tuple[int, int] | None = None
+    """Tokens of the prompt that the server has read, and all of them, where it says so."""
 
     def close(self, end: End) -> None:
         """End it with this event."""

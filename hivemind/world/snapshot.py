@@ -421,6 +421,8 @@ class AttemptView:
     message: str
     retry_in_s: float | None
     """The pause before the retry, if there is one."""
+    prefill: tuple[int, int] | None = None
+    """Tokens of the prompt that the server has read, and all of them, where it says so before its first content."""
 
 
 @record

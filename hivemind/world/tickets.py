@@ -128,5 +128,6 @@ class TicketFold(Lifecycle):
             outcome=outcome,
             status=attempt.status,
             message="" if failed is None else failed.message,
+            prefill=attempt.prefill,
             retry_in_s=None if failed is None else failed.retry_in_s,
         )

@@ -61,7 +61,7 @@ ELSEWHERE_MOST = 5
 """Names that are told of agents whose requests may be a run's."""
 _DEEPEST = 16
 """Ancestors looked at, as requests name their parents themselves and may name any number."""
-_UNTOLD = frozenset({ev.Arrived, ev.Granted, ev.FirstContent, ev.Progress, ev.LimitsRead})
+_UNTOLD = frozenset({ev.Arrived, ev.Granted, ev.Prefill, ev.FirstContent, ev.Progress, ev.LimitsRead})
 """Frequent events that have no line in the log."""
 
 
@@ -108,6 +108,7 @@ class World:
         self._changes: dict[type[ev.Event], Callable[[Any], str | bool | None]] = {
             ev.Arrived: self._arrived,
             ev.Granted: self._granted,
+            ev.Prefill: self._prefill,
             ev.FirstContent: self._first_content,
             ev.Progress: self._progress,
             ev.Finished: self._finished,
@@ -248,6 +249,12 @@ class World:
         agent.waited_s += waited_s
         self._vitals.waited(event.at, waited_s)
         self._changed[event.ticket] = ticket
+
+    def _prefill(self, event: ev.Prefill) -> None:
+        ticket = self._tickets.get(event.ticket)
+        if ticket is not None and ticket.attempts:
+            ticket.attempts[-1].prefill = event.read, event.total
+            self._changed[event.ticket] = ticket
 
     def _first_content(self, event: ev.FirstContent) -> None:
         ticket = self._open.first_content(event)

@@ -58,9 +58,7 @@ def test_nothing_is_assumed_of_servers_at_home() -> None:
 
 def test_who_goes_on_computing() -> None:
     """vLLM and llama.cpp stop at once when a client leaves, MLX and transformers only a stream."""
-    assert {name for name, p in PROFILES.items() if p.stops != "always"} == {
-        *("mlx", "transformers", "lmstudio", "local")
-    }
+    assert {name for name, p in PROFILES.items() if p.stops != "always"} == {*("mlx", "transformers", "lmstudio")}
 
 
 def test_what_every_profile_says() -> None:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from proxy.kit import Hang, Pairs, Play, Raw, Reset, Running, Seen, playing, proxying, raw, request
+from proxy.kit import Hang, Pairs, Play, Raw, Reset, Running, Seen, between, playing, proxying, raw, request
 from proxy.wire import (
     ANSWER,
     CHAT,
+    END,
     GEMINI,
     MESSAGE,
     MESSAGE_START,
@@ -26,7 +27,9 @@ from proxy.wire import (
     SSE,
     STREAM_BODY,
     anthropic_error,
+    chunk,
     chunked,
+    head,
     http,
 )
 from upstream.scripted import Scripted, serving
@@ -185,3 +188,36 @@ async def test_whole_answers_get_none() -> None:
         assert await stream.chunk() == PING
         gate.set()
         assert (await whole.head())[0] == 400
+
+
+COMMENTS = [b": keepalive 2048/7218\n\n", b": keepalive 7218/7218\r\n\r\n"]
+SILENT = ("user-agent: AsyncOpenAI/Python 3.52.0",)
+"""A client that ends at an error event."""
+
+
+@pytest.mark.parametrize("said", [(), SILENT], ids=["any client", "one that ends at an error event"])
+async def test_prefill(said: tuple[str, ...]) -> None:
+    """A stream begins for its client as the server begins it, with the comments that tell how much of the prompt was
+    read, which is shown; a failure after them is still made good unseen. A client to which an error event would be
+    final gets all of it with the first content."""
+    fails, goes_on = asyncio.Event(), asyncio.Event()
+    first: Play = [head(SSE) + chunk(COMMENTS[0]), fails, Reset()]
+    second: Play = [head(SSE) + chunk(COMMENTS[0]) + chunk(COMMENTS[1]), goes_on, b"".join(map(chunk, CHAT)) + END]
+    async with between(first, second) as (proxy, upstream), raw(proxy.port) as streaming:
+        await streaming.send(request("/v1/chat/completions", STREAM_BODY, *said))
+        reading = await proxy.until(lambda world: _prefills(proxy) == [(2048, 7218)])
+        assert [slot.state for slot in reading.slots] == ["waiting"]
+        if not said:
+            status, headers = await streaming.head()
+            assert (status, await streaming.chunk()) == (200, COMMENTS[0])
+        fails.set()
+        await proxy.until(lambda world: _prefills(proxy) == [(2048, 7218), (7218, 7218)])
+        goes_on.set()
+        if said:
+            status, headers = await streaming.head()
+        assert (await streaming.body(headers)) == b"".join([*COMMENTS, *CHAT])
+        assert (len(upstream.requests), proxy.snapshot().totals.failed) == (2, 0)
+
+
+def _prefills(proxy: Running) -> list[tuple[int, int] | None]:
+    return [attempt.prefill for each in proxy.proxy.engine.requests(0).changed for attempt in each.attempts]

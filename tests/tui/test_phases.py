@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from tui.courses import AT, cases, lost, request
+from tui.courses import AT, attempt, cases, lost, request
 
 from hivemind.world.snapshot import RequestView
 from hivemind_tui.render.glyphs import PHASES
@@ -96,3 +96,11 @@ def test_failures_are_counted_by_kind() -> None:
 def test_fine_durations(value: float, text: str) -> None:
     """To the hundredth where that says something; clocks that run backwards count as no time."""
     assert fine(value) == text
+
+
+def test_prefill_is_told_until_the_first_content() -> None:
+    """What the server has read of the prompt is shown in place of `sent`, and no longer than that goes on."""
+    reading = request(1, "waiting", 9.0, attempt(1, 9.0, 8.0, prefill=(2048, 7218)))
+    assert "prefill 2048/7218 8" in words(described(reading, phases_of(reading, AT), INK))[-1]
+    begun = request(1, "streaming", 9.0, attempt(1, 9.0, 8.0, prefill=(7218, 7218), first_content_at=1.0))
+    assert "prefill" not in "".join(words(described(begun, phases_of(begun, AT), INK)))

@@ -24,8 +24,8 @@ _MARGIN = 256 << 10
 """Bytes after which a line that is near a moment is after it."""
 _KIND = re.compile(rb'\{"v":\d+,"event":"(\w+)"')
 _SILENT = frozenset(
-    b"Arrived Granted FirstContent Progress LimitsRead Sampled TaskAdded TaskForgotten AgentRecalled RequestBody"
-    b" ResponseBody Carried JournalBegan JournalEnded".split()
+    b"Arrived Granted Prefill FirstContent Progress LimitsRead Sampled TaskAdded TaskForgotten AgentRecalled"
+    b" RequestBody ResponseBody Carried JournalBegan JournalEnded".split()
 )
 """Kinds without a line, the most frequent and the longest among them."""
 _FIRST_TIME = b'"attempts":1,'

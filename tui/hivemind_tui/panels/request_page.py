@@ -13,7 +13,7 @@ from hivemind_tui.render.bars import Axis, bar, beginning, rounded, times_since
 from hivemind_tui.render.format import clean, clock, fit
 from hivemind_tui.render.glyphs import PHASES, PRIORITIES, gate_sign, sign
 from hivemind_tui.render.pen import Chunk, Pen, Row, Span, fitting
-from hivemind_tui.render.phases import FINE, Phase, described, failure, fine, phases_of, summarised
+from hivemind_tui.render.phases import FINE, Phase, described, failure, fine, phases_of, prefill, summarised
 from hivemind_tui.render.rows import Fact, broken, fact_rows, flowed, named, scrolled
 from hivemind_tui.render.table import GAP
 from hivemind_tui.render.wait_reason import far_back, lane_of, sentence
@@ -298,7 +298,7 @@ def _outcome(attempt: AttemptView | None, request: RequestView, cells: int, pen:
             more = attempt.outcome.replace("_", " ")
         return [(what, "bad"), (f" {shortened(more, cells - cell_len(what) - 1, pen)}", "text")]
     left = "the agent was stopped" if request.state == "stopped" else "the client left"
-    words = {"in_flight": "in flight", "left": left}.get(attempt.outcome, attempt.outcome)
+    words = {"in_flight": prefill(attempt) or "in flight", "left": left}.get(attempt.outcome, attempt.outcome)
     status = f"{attempt.status} " if attempt.status is not None else ""
     return [(status + words, "ok" if attempt.outcome == "answered" else "text")]
 

@@ -13,7 +13,7 @@ from hivemind_tui.render.bars import bar, ending, times_of_day
 from hivemind_tui.render.format import clock, percent
 from hivemind_tui.render.glyphs import PHASES, PRIORITIES, gate_sign, sign
 from hivemind_tui.render.pen import Pen, Span
-from hivemind_tui.render.phases import phases_of
+from hivemind_tui.render.phases import phases_of, prefill
 from hivemind_tui.render.table import GAP, Column, Placed, Rows, Table, heads, hidden_order, scrolling
 from hivemind_tui.render.table import render as render_table
 from hivemind_tui.render.wait_reason import WAITING, far_back, short
@@ -66,6 +66,8 @@ def _known(text: str, role: str = "text") -> Span:
 def _why(waiting: Mapping[int, TicketView], room: int, request: RequestView, pen: Pen) -> Span:
     ticket = waiting.get(request.ticket)
     if ticket is None or not ticket.gate:
+        if request.attempts and (read := prefill(request.attempts[-1])):
+            return read, "text"
         behind = far_back(request.state, waiting) if ticket is None else ""
         return (f"{pen.glyphs.clock} {behind}", "wait") if behind else (request.last_error, "dim")
     glyph, role = pen.sign(gate_sign(ticket.gate))

@@ -114,6 +114,13 @@ def failure(attempt: AttemptView) -> str:
     return str(attempt.status) if attempt.status is not None else attempt.outcome.replace("_", " ")
 
 
+def prefill(attempt: AttemptView) -> str:
+    """Return how much of the prompt the server has read, `prefill 2048/7218`, while that is so; else nothing."""
+    if attempt.prefill is None or attempt.first_content_at is not None or attempt.ended_at is not None:
+        return ""
+    return f"prefill {attempt.prefill[0]}/{attempt.prefill[1]}"
+
+
 def _chunk(phase: Phase, pen: Pen) -> list[Span]:
     length, attempt = short_duration(phase.length_s), phase.attempt
     chunk = [pen.sign(PHASES[phase.kind])]
@@ -129,6 +136,8 @@ def _name(phase: Phase) -> str:
             return "first token"
         if phase.attempt.outcome == "answered":
             return "answer"
+        if read := prefill(phase.attempt):
+            return read
     return PHASES[phase.kind].word
 
 

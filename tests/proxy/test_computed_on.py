@@ -1,0 +1,84 @@
+"""Servers that compute an answer to its end though its client left: it is load until then, and never computed twice."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+from proxy.kit import Raw, Running, between, client, raw, request
+from proxy.wire import ANSWER, PLAIN_BODY
+from upstream.scripted import Scripted
+
+from hivemind.providers.profiles import OLLAMA, PROFILES
+
+TARGET = "/v1/messages"
+OTHER = b'{"model":"m","messages":[]}'
+
+
+@contextlib.asynccontextmanager
+async def computing(patch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Running, Scripted, asyncio.Event]]:
+    """A proxy with one slot before a server that computes until the event, whoever has left."""
+    patch.setitem(PROFILES, "ollama", replace(OLLAMA, stops="streams", head_s=60.0))
+    done = asyncio.Event()
+    values = {"profile": "ollama", "max_concurrency": 1, "headers_timeout_s": 0.02}
+    async with between([done, ANSWER], **values) as (proxy, upstream):
+        yield proxy, upstream, done
+
+
+async def left(proxy: Running, leaving: Raw, upstream: Scripted) -> None:
+    """Have the first request sent, and its client leave."""
+    await leaving.send(request(TARGET, PLAIN_BODY))
+    await upstream.until(lambda: len(upstream.requests) == 1)
+    leaving.leave()
+    while not proxy.proxy.app._retries.left:  # noqa: ASYNC110 - leaving makes no event
+        await asyncio.sleep(0.001)
+
+
+async def test_it_holds_its_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request whose client left holds its slot until the server is done, and what it used is counted; nobody waits
+    for it when the proxy drains."""
+    async with computing(monkeypatch) as (proxy, upstream, done), raw(proxy.port) as one, raw(proxy.port) as two:
+        await left(proxy, one, upstream)
+        await two.send(request(TARGET, OTHER))
+        world = await proxy.until(lambda world: world.queued == 1)
+        assert (world.lanes[0].state.active, proxy.proxy.app.answering, len(upstream.open)) == (1, 1, 1)
+        done.set()
+        assert (await two.head())[0] == 200
+        totals = proxy.snapshot().totals
+        assert (len(upstream.requests), totals.abandoned, totals.failed) == (2, 1, 0)
+        assert (totals.wasted.input_tokens, totals.wasted.output_tokens) == (3, 4)
+
+
+async def test_its_clients_retry_gets_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that gave up and asks the same again gets the answer that is computed already; one that leaves too
+    changes nothing."""
+    async with computing(monkeypatch) as (proxy, upstream, done), raw(proxy.port) as one, raw(proxy.port) as two:
+        await left(proxy, one, upstream)
+        await two.send(request(TARGET, PLAIN_BODY))
+        (exchange,) = proxy.proxy.app._retries.left
+        while exchange.left:  # noqa: ASYNC110 - joining makes no event
+            await asyncio.sleep(0.001)
+        async with raw(proxy.port) as three:
+            two.leave()
+            while not exchange.left:  # noqa: ASYNC110 - leaving makes no event
+                await asyncio.sleep(0.001)
+            await three.send(request(TARGET, PLAIN_BODY))
+            while exchange.left:  # noqa: ASYNC110 - joining makes no event
+                await asyncio.sleep(0.001)
+            done.set()
+            status, headers = await three.head()
+            assert (status, await three.body(headers)) == (200, ANSWER.partition(b"\r\n\r\n")[2])
+        assert (len(upstream.requests), proxy.snapshot().totals.finished) == (1, 1)
+
+
+async def test_it_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A headers timeout that is shorter than the time to such a server's head doesn't hold: the attempt that it ended
+    would be computed beside the next."""
+    async with computing(monkeypatch) as (proxy, upstream, done), client() as web:
+        asking = asyncio.create_task(web.post(proxy.url + TARGET, content=PLAIN_BODY))
+        await asyncio.sleep(0.2)  # ten of its timeouts
+        done.set()
+        assert ((await asking).status_code, len(upstream.requests)) == (200, 1)
