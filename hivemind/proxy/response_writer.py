@@ -166,4 +166,6 @@ async def run_until_disconnect(
             raise
         task.uncancel()
     finally:
+        if writer is not None:
+            writer.on_client_gone = _noop  # `leave` may know the writer's owner, whose body is to be freed at once
         stop_watching()

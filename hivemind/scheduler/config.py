@@ -70,10 +70,10 @@ class LaneConfig:
     upstream: str  # name of the upstream, for people
     provider: str
     max_concurrency: int = 5  # C_max; 0: no limit
-    begin_at: int = 0  # the concurrency level at first; 0: C_max
     rpm: int = 60  # requests a minute until headers say better; 0: no limit of ours
     tpm: int = 100_000  # tokens a minute, likewise
     grows: bool = False  # rpm and tpm are only where it begins: they grow until the upstream refuses
+    begin_at: int = 0  # the concurrency level at first; 0: C_max
     rpm_binding: bool = False  # the user set it, so it holds whatever the headers say
     tpm_binding: bool = False
     reserve_max_tokens: bool = False

@@ -68,7 +68,7 @@ async def test_up_and_down(tmp_path: Path) -> None:
         1,
         f"hivemind: {log}: no log of a detached proxy is there (No such file or directory)\n",
     )
-    assert first.out == f"hivemind: ready on {url} -> generic {place.environ['HIVEMIND_UPSTREAM']} (log: {log})\n"
+    assert first.out == f"hivemind: ready on {url} -> local {place.environ['HIVEMIND_UPSTREAM']} (log: {log})\n"
     assert again == Ran(0, f"hivemind: a proxy runs already at {url}, with its own settings\n", "")
     assert "no proxy ran" not in ran.err
     assert read == Ran(0, "", "")

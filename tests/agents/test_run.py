@@ -196,7 +196,7 @@ async def test_brings_a_proxy_along(tmp_path: Path) -> None:
     log = tmp_path / "state" / f"proxy-{port}.log"
     assert first == (
         f"hivemind: no proxy ran, so one was started, and ends when it is idle: http://127.0.0.1:{port}"
-        f" -> generic {upstream} (log: {log})"
+        f" -> local {upstream} (log: {log})"
     )
     assert re.search(rf" {int((tmp_path / 'used').read_text()):,} tokens, \$0\.0\d*[1-9]\d*$", last)
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
