@@ -8,10 +8,12 @@ import pytest
 
 from benchmarks.worlds.agents import Habits
 from benchmarks.worlds.provider import Cost, Rules
+from benchmarks.worlds.rules import Spells
 from benchmarks.worlds.world import World, run
 from hivemind.cli.main import main
 from hivemind_mock.bench.runs import BenchRun, execute_run
 from hivemind_mock.provider.config import SCENARIOS
+from hivemind_mock.provider.formats.base import ErrorKind
 
 
 def does(capsys: pytest.CaptureFixture[str], *args: str) -> str:
@@ -31,9 +33,10 @@ def recorded(folder: Path, scenario: str = "replay-11") -> Path:
 
 
 def badly_tuned(folder: Path) -> Path:
-    """A journal of a run in which a low latency target took most of the slots away from agents of a slow provider."""
+    """A journal of a run in which agents of a provider that often fails waited too long before each retry."""
     path = folder / "badly-tuned.jsonl"
     agents = tuple(Habits(f"agent-{number}", 0.0, 10, 0.5, 200, 20, 100, number % 2 == 0) for number in range(8))
-    settings = {"max_concurrency": 4, "aimd": {"latency_target_s": 4.0}}
-    run(World("badly-tuned", 1, Rules(Cost(6.0, 0.0, 0.0, 0.1)), agents, settings, ()), 1, path=path)
+    settings = {"max_concurrency": 8, "retry": {"base_s": 30.0, "max_s": 60.0}, "circuit": {"threshold": 1.0}}
+    rules = Rules(Cost(2.0, 0.0, 0.0, 0.1), failing=[Spells([(0.0, 1e9)], 0.3, ErrorKind.OVERLOADED)])
+    run(World("badly-tuned", 1, rules, agents, settings, ()), 1, path=path)
     return path
