@@ -453,9 +453,20 @@ def next_of(queue: LaneQueue, scheduler: Scheduler, now: float, delay_s: Callabl
         if ticket.in_queue and ticket.entry and scheduler.lanes[ticket.request.lane].queue is queue
     ]
 
-    def by_turn(ticket: Ticket) -> tuple[float, int, float, int]:
-        standing = queue._shares[ticket.agent.name].standing(ticket.priority)
-        return standing, 2 - bool(ticket.attempts), ticket.turn_at, ticket.entry
+    def by_turn(ticket: Ticket) -> tuple[int, float, int]:
+        return 2 - bool(ticket.attempts), ticket.turn_at, ticket.entry
+
+    def next_share(tickets: list[Ticket], depth: int = 1) -> tuple[float, tuple[int, float, int], list[Ticket]]:
+        """Of the root that was served least, the member that was, and so on: standing, key of the first, tickets."""
+        shares = defaultdict(list)
+        for ticket in tickets:
+            shares[queue._shares[ticket.agent.name].line[-depth]].append(ticket)
+        found = []
+        for share, its in shares.items():
+            own = share is queue._shares[its[0].agent.name]
+            _, key, mine = (0.0, min(map(by_turn, its)), its) if own else next_share(its, depth + 1)
+            found.append((share.standing(its[0].priority), key, mine))
+        return min(found)
 
     def first_of(family: str, priority: Priority) -> tuple[float, int, float, int, Ticket]:
         """Of the agent that is next, whose turn may be kept, the first ticket."""
@@ -463,7 +474,8 @@ def next_of(queue: LaneQueue, scheduler: Scheduler, now: float, delay_s: Callabl
         turn = queue._bands[family, priority].turn
         late = [t for t in alike if t.overdue_at <= now]
         kept = [t for t in late if turn is not None and queue._shares[t.agent.name] is turn[1].share]
-        standing, *key = by_turn(first := min(alike, key=by_turn))
+        standing, _, mine = next_share(alike)
+        key = list(by_turn(first := min(mine, key=by_turn)))
         if turn is not None and kept:
             standing, late = turn[0], kept
         else:
@@ -483,5 +495,9 @@ def next_of(queue: LaneQueue, scheduler: Scheduler, now: float, delay_s: Callabl
             else:
                 free.append(first)
         if free:
-            return min(free)[-1]
+            first, *others = sorted(free)
+            root = queue._shares[first[-1].agent.name].line[-1]
+            same = [e for e in others if e[0] == first[0] and queue._shares[e[-1].agent.name].line[-1] is root]
+            _, _, mine = next_share([first[-1], *(each[-1] for each in same)])
+            return min(each for each in (first, *same) if each[-1] in mine)[-1]
     return None
