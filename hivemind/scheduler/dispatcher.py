@@ -116,9 +116,12 @@ class Dispatcher:
                     self.pump_lanes_of(part, now)
         if parent is not None and agent.parent is None and parent != name:
             process = process_of(name, parent)
-            for each in self.adopt(agent, self.meet(parent, now, None if process == parent else process), now):
-                if each.tickets:
-                    self._follow_line(each, now)
+            above = self.meet(parent, now, None if process == parent else process)
+            moved = [each for each in self.adopt(agent, above, now) if each.tickets]
+            for each in moved:
+                self._follow_line(each, now)
+            for each in (above, *moved):
+                self.pump_lanes_of(each, now)  # another of its root's requests may be first now, and fit
         return agent
 
     def adopt(self, agent: Agent, parent: Agent, now: float) -> list[Agent]:
@@ -140,8 +143,6 @@ class Dispatcher:
         for lane in self.lanes.values():
             tickets = [ticket for ticket in waiting if ticket.in_queue and ticket.request.lane == lane.key]
             lane.queue.regroup(moved, parent, tickets, now)
-            if tickets:
-                self.pump(lane, now)
 
     def move(self, agent: Agent, name: str, now: float) -> None:
         """Charge from now on the parent of this name for an agent that is started anew, if another one started it

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.admission.queue import LaneQueue
@@ -456,7 +457,9 @@ def next_of(queue: LaneQueue, scheduler: Scheduler, now: float, delay_s: Callabl
     def by_turn(ticket: Ticket) -> tuple[int, float, int]:
         return 2 - bool(ticket.attempts), ticket.turn_at, ticket.entry
 
-    def next_share(tickets: list[Ticket], depth: int = 1) -> tuple[float, tuple[int, float, int], list[Ticket]]:
+    def next_share(
+        tickets: list[Ticket], key_of: Mapping[int, Any], depth: int = 1
+    ) -> tuple[float, tuple[int, float, int], list[Ticket]]:
         """Of the root that was served least, the member that was, and so on: standing, key of the first, tickets."""
         shares = defaultdict(list)
         for ticket in tickets:
@@ -464,7 +467,7 @@ def next_of(queue: LaneQueue, scheduler: Scheduler, now: float, delay_s: Callabl
         found = []
         for share, its in shares.items():
             own = share is queue._shares[its[0].agent.name]
-            _, key, mine = (0.0, min(map(by_turn, its)), its) if own else next_share(its, depth + 1)
+            _, key, mine = (0.0, min(key_of[t.id] for t in its), its) if own else next_share(its, key_of, depth + 1)
             found.append((share.standing(its[0].priority), key, mine))
         return min(found)
 
@@ -473,11 +476,11 @@ def next_of(queue: LaneQueue, scheduler: Scheduler, now: float, delay_s: Callabl
         alike = [t for t in waiting if (t.priority, t.request.family) == (priority, family)]
         turn = queue._bands[family, priority].turn
         late = [t for t in alike if t.overdue_at <= now]
-        kept = [t for t in late if turn is not None and queue._shares[t.agent.name] is turn[1].share]
-        standing, _, mine = next_share(alike)
+        kept = [t for t in late if turn is not None and queue._shares[t.agent.name] is turn.share]
+        standing, _, mine = next_share(alike, {ticket.id: by_turn(ticket) for ticket in alike})
         key = list(by_turn(first := min(mine, key=by_turn)))
         if turn is not None and kept:
-            standing, late = turn[0], kept
+            standing, late = turn.share.descent[0].standing(priority), kept
         else:
             late = [t for t in late if t.agent is first.agent]
         if late:
@@ -496,8 +499,9 @@ def next_of(queue: LaneQueue, scheduler: Scheduler, now: float, delay_s: Callabl
                 free.append(first)
         if free:
             first, *others = sorted(free)
-            root = queue._shares[first[-1].agent.name].line[-1]
-            same = [e for e in others if e[0] == first[0] and queue._shares[e[-1].agent.name].line[-1] is root]
-            _, _, mine = next_share([first[-1], *(each[-1] for each in same)])
+            root = queue._shares[first[-1].agent.name].descent[0]
+            same = [e for e in others if e[0] == first[0] and queue._shares[e[-1].agent.name].descent[0] is root]
+            keys = {each[-1].id: each[1:4] for each in free}
+            _, _, mine = next_share([each[-1] for each in (first, *same)], key_of=keys)
             return min(each for each in (first, *same) if each[-1] in mine)[-1]
     return None

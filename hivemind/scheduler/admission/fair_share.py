@@ -242,8 +242,8 @@ class Line:
 class Band(Line):
     """The line of all roots."""
 
-    turn: tuple[float, Backlog] | None = None
-    """The agent whose turn it was, and its root's standing then, while a rate window holds its overdue ticket."""
+    turn: Backlog | None = None
+    """The agent whose turn it was, while a rate window holds its overdue ticket."""
 
     def next(self) -> tuple[float, Backlog] | None:
         """Return the agent's backlog that is next, and its root's standing; None as of :meth:`top`."""
@@ -266,18 +266,22 @@ class Band(Line):
             return math.inf
         self.turn = None
         top = self.next()
-        late = None if top is None else _first(top[1].bounds)
-        if late is None:
+        if top is None or (late := _first(top[1].bounds)) is None:
             return math.inf
         if late[0][1] > now:
             return late[0][1] - now
-        self.turn = top
+        self.turn = top[1]
         return math.inf
 
     def kept(self, now: float) -> Head | None:
         """Return the overdue ticket of the agent whose turn is kept, with its sort key; None: none is."""
-        head = None if self.turn is None or self.turn[1].share.paused else _head(self.turn, now)
-        return None if head is None or head[1][0] != LATE else head
+        turn = self.turn
+        if turn is None or turn.share.paused:
+            return None
+        first = turn.first(now)
+        if first is None or first[0][0] != LATE:
+            return None
+        return turn.share.descent[0].standing(self.priority), *first, turn.share
 
 
 def _head(turn: tuple[float, Backlog] | None, now: float) -> Head | None:

@@ -72,9 +72,9 @@ class LaneQueue:
         share = self._share(ticket.agent, now)
         priority = ticket.priority
         place = (ticket.request.family, priority)
-        line: Line | None = self._bands.get(place)
-        if line is None:
-            line = self._bands[place] = Band(priority)
+        if (band := self._bands.get(place)) is None:
+            band = self._bands[place] = Band(priority)
+        line: Line = band
         if not self._counts[priority]:
             self._unserved_since[priority] = now
             self._passes[priority] = 0
@@ -88,17 +88,17 @@ class LaneQueue:
             tally.waiting += 1
             if (backlog := each.backlogs.get(place)) is None:
                 backlog = each.backlogs[place] = Backlog(each, line)
-                if each is not share:
-                    backlog.members = Line(priority)
             backlog.waiting += 1
             line.waiting += 1
             if each.due_at == math.inf:
                 self._look_at(each, each.since + OVERDUE_S)
-            line = backlog.members
+            if each is not share:
+                line = backlog.members = backlog.members or Line(priority)
         if share.away:
             share.away -= 1
         self._entries += 1
         ticket.entry = self._entries
+        backlog = share.backlogs[place]
         backlog.push(ticket)
         self._counts[priority] += 1
         self.waiting += 1
@@ -114,7 +114,7 @@ class LaneQueue:
         self.waiting -= 1
         band = self._bands[place]
         share = self._shares[ticket.agent.name]
-        if band.turn is not None and band.turn[1].share is share and ticket.state is TicketState.IN_FLIGHT:
+        if band.turn is not None and band.turn.share is share and ticket.state is TicketState.IN_FLIGHT:
             band.turn = None
         for each in share.line:
             each.waiting -= 1
@@ -320,7 +320,7 @@ class LaneQueue:
         for priority in self._classes(now):
             bands = [band for band in self._bands.values() if band.waiting and band.priority is priority]
             turns = [band.turn for band in bands if band.turn is not None and band.kept(now) is not None]
-            kept = frozenset(share for _, backlog in turns for share in backlog.share.line)
+            kept = frozenset(share for backlog in turns for share in backlog.share.line)
             for _, ticket in islice(in_turn([*bands], now, kept), count):
                 count -= 1
                 yield ticket
@@ -350,17 +350,12 @@ class LaneQueue:
                 ancestors.append(above)
         tree: Share | None = None
         for each in reversed(ancestors):
-            if (share := self._trees.get(each.name)) is None:
-                if tree is None:
-                    share = Share(now, self._levels)
-                else:
-                    above = tree if len(tree.line) < DEEPEST - 1 else tree.above
-                    assert above is not None
-                    share = Share(now, above.within, above)
-                self._trees[each.name] = share
-            tree = share
-        assert tree is not None
-        return tree
+            if each.name not in self._trees:
+                if tree is not None and len(tree.line) == DEEPEST - 1:
+                    tree = tree.above
+                self._trees[each.name] = Share(now, self._levels if tree is None else tree.within, tree)
+            tree = self._trees[each.name]
+        return self._trees[agent.name]
 
     def _awaited_s(self, best: Head, free: float, now: float) -> float:
         """Return how long the best ticket waits for agents whose turn it would be, had they sent again already.
