@@ -58,6 +58,8 @@ class QueueConfig:
     max_wait_s: float = 600.0  # longest wait for a grant before the request is refused
     ageing_s: float = 30.0
     """A priority class that waited this long without a grant competes one class higher."""
+    fairness: Literal["roots", "agents"] = "roots"
+    """Who has equal shares within a class: agents that none started, each with all that it started; or all agents."""
     max_passes: int = 24
     """Grants in a row that may pass a waiting class by. No setting: `ageing_s` says how long a class may wait, this
     bounds it where grants are quick."""

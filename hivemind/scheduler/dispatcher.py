@@ -116,12 +116,15 @@ class Dispatcher:
                     self.pump_lanes_of(part, now)
         if parent is not None and agent.parent is None and parent != name:
             process = process_of(name, parent)
-            for each in self.adopt(agent, self.meet(parent, now, None if process == parent else process)):
-                if each.tickets:
-                    self._follow_line(each, now)
+            above = self.meet(parent, now, None if process == parent else process)
+            moved = [each for each in self.adopt(agent, above, now) if each.tickets]
+            for each in moved:
+                self._follow_line(each, now)
+            for each in (above, *moved):
+                self.pump_lanes_of(each, now)  # another of its root's requests may be first now, and fit
         return agent
 
-    def adopt(self, agent: Agent, parent: Agent) -> list[Agent]:
+    def adopt(self, agent: Agent, parent: Agent, now: float) -> list[Agent]:
         """Note that the agent was started by the parent, and charge both for it. Return the agents with another line
         of ancestors now."""
         moved = self.agents.adopt(agent, parent)
@@ -129,7 +132,17 @@ class Dispatcher:
             self.ledger.unsaved.add(agent.name)
             self.ledger.join(each)
             self.update_hold(each)
+        self._regroup(moved, parent, now)
         return moved
+
+    def _regroup(self, moved: list[Agent], parent: Agent, now: float) -> None:
+        """Have the agents compete within their root's share."""
+        if not moved or self.config.queue.fairness == "agents":
+            return
+        waiting = [ticket for agent in (parent, *moved) for ticket in agent.tickets.values() if ticket.entry]
+        for lane in self.lanes.values():
+            tickets = [ticket for ticket in waiting if ticket.in_queue and ticket.request.lane == lane.key]
+            lane.queue.regroup(moved, parent, tickets, now)
 
     def move(self, agent: Agent, name: str, now: float) -> None:
         """Charge from now on the parent of this name for an agent that is started anew, if another one started it
@@ -137,12 +150,14 @@ class Dispatcher:
         before = agent.parent
         if before is None or name in (before.name, agent.name):
             return
-        moved = self.agents.move(agent, self.meet(name, now), now)
+        parent = self.meet(name, now)
+        moved = self.agents.move(agent, parent, now)
         for each in moved:
             self.ledger.unsaved.add(each.name)
             self.ledger.set_aside(each)
             self.ledger.join(each, charged_before=False)
             self.update_hold(each)
+        self._regroup(moved, parent, now)
 
     def _follow_line(self, agent: Agent, now: float) -> None:
         """Have decisions about agents that it turned out to be a part of hold for its tickets."""

@@ -104,7 +104,7 @@ def restore(
     pool = found.pop(POOL, None)
     for saved in found.values():
         _bring_back(dispatcher, saved, now)
-    _reunite(dispatcher, found)
+    _reunite(dispatcher, found, now)
     # By now every agent has been charged for its descendants, but some of those may be forgotten.
     for saved in found.values():
         agent = dispatcher.agents.find(saved.name)
@@ -145,7 +145,7 @@ def _bring_back(dispatcher: Dispatcher, saved: SavedAgent, now: float) -> None:
         dispatcher.ledger.join(agent)
 
 
-def _reunite(dispatcher: Dispatcher, found: dict[str, SavedAgent]) -> None:
+def _reunite(dispatcher: Dispatcher, found: dict[str, SavedAgent], now: float) -> None:
     """Give agents their parents: oldest generation first, so that descendants needn't be searched for."""
     done: set[str] = set()
     for name in found:
@@ -158,7 +158,7 @@ def _reunite(dispatcher: Dispatcher, found: dict[str, SavedAgent]) -> None:
         for saved in reversed(line):
             agent, parent = dispatcher.agents.find(saved.name), dispatcher.agents.find(saved.parent or POOL)
             if agent is not None and parent is not None:
-                dispatcher.adopt(agent, parent)
+                dispatcher.adopt(agent, parent, now)
 
 
 def _set(account: Account, counts: AccountCounts) -> None:

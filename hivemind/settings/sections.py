@@ -111,6 +111,8 @@ class QueueSettings(Section):
     """Longest wait before a request is refused."""
     ageing_s: AnyFile[Seconds] = _QUEUE.ageing_s
     """A priority class that waited this long competes one class higher."""
+    fairness: AnyFile[Literal["roots", "agents"]] = _QUEUE.fairness
+    """Equal shares for agents that none started, each with all that it started; or for all agents."""
 
 
 class BudgetSettings(Section):

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.admission.queue import LaneQueue
@@ -451,19 +452,33 @@ def next_of(queue: LaneQueue, scheduler: Scheduler, now: float, delay_s: Callabl
         if ticket.in_queue and ticket.entry and scheduler.lanes[ticket.request.lane].queue is queue
     ]
 
-    def by_turn(ticket: Ticket) -> tuple[float, int, float, int]:
-        standing = queue._shares[ticket.agent.name].standing(ticket.priority)
-        return standing, 2 - bool(ticket.attempts), ticket.turn_at, ticket.entry
+    def by_turn(ticket: Ticket) -> tuple[int, float, int]:
+        return 2 - bool(ticket.attempts), ticket.turn_at, ticket.entry
+
+    def next_share(
+        tickets: list[Ticket], key_of: Mapping[int, Any], depth: int = 1
+    ) -> tuple[float, tuple[int, float, int], list[Ticket]]:
+        """Of the root that was served least, the member that was, and so on: standing, key of the first, tickets."""
+        shares = defaultdict(list)
+        for ticket in tickets:
+            shares[queue._shares[ticket.agent.name].line[-depth]].append(ticket)
+        found = []
+        for share, its in shares.items():
+            own = share is queue._shares[its[0].agent.name]
+            _, key, mine = (0.0, min(key_of[t.id] for t in its), its) if own else next_share(its, key_of, depth + 1)
+            found.append((share.standing(its[0].priority), key, mine))
+        return min(found)
 
     def first_of(family: str, priority: Priority) -> tuple[float, int, float, int, Ticket]:
         """Of the agent that is next, whose turn may be kept, the first ticket."""
         alike = [t for t in waiting if (t.priority, t.request.family) == (priority, family)]
         turn = queue._bands[family, priority].turn
         late = [t for t in alike if t.overdue_at <= now]
-        kept = [t for t in late if turn is not None and queue._shares[t.agent.name] is turn[1].share]
-        standing, *key = by_turn(first := min(alike, key=by_turn))
+        kept = [t for t in late if turn is not None and queue._shares[t.agent.name] is turn.share]
+        standing, _, mine = next_share(alike, {ticket.id: by_turn(ticket) for ticket in alike})
+        key = list(by_turn(first := min(mine, key=by_turn)))
         if turn is not None and kept:
-            standing, late = turn[0], kept
+            standing, late = turn.share.descent[0].standing(priority), kept
         else:
             late = [t for t in late if t.agent is first.agent]
         if late:
@@ -481,5 +496,10 @@ def next_of(queue: LaneQueue, scheduler: Scheduler, now: float, delay_s: Callabl
             else:
                 free.append(first)
         if free:
-            return min(free)[-1]
+            first, *others = sorted(free)
+            root = queue._shares[first[-1].agent.name].descent[0]
+            same = [e for e in others if e[0] == first[0] and queue._shares[e[-1].agent.name].descent[0] is root]
+            keys = {each[-1].id: each[1:4] for each in free}
+            _, _, mine = next_share([each[-1] for each in (first, *same)], key_of=keys)
+            return min(each for each in (first, *same) if each[-1] in mine)[-1]
     return None

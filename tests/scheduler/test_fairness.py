@@ -28,16 +28,25 @@ class Saturation:
         self._flying: list[tuple[float, int, Ticket]] = []
         self._scale: dict[str, int] = {}
         self._priority: dict[str, Priority] = {}
+        self._parents: dict[str, str | None] = {}
 
-    def join(self, name: str, *, waiting: int = 3, scale: int = 1, priority: Priority = Priority.NORMAL) -> None:
+    def join(
+        self,
+        name: str,
+        *,
+        waiting: int = 3,
+        scale: int = 1,
+        priority: Priority = Priority.NORMAL,
+        parent: str | None = None,
+    ) -> None:
         """The agent's requests and answers are `scale` times as long as usual."""
-        self._scale[name], self._priority[name] = scale, priority
+        self._scale[name], self._priority[name], self._parents[name] = scale, priority, parent
         for _ in range(waiting):
             self.ask(name)
 
     def ask(self, name: str) -> None:
         scale = self._scale[name]
-        ticket = self.hands.arrive(name, size=400 * scale, priority=self._priority[name])
+        ticket = self.hands.arrive(name, size=400 * scale, priority=self._priority[name], parent=self._parents[name])
         if not ticket.waiting:
             self.hands.granted.append(ticket)
         self._launch()
@@ -248,3 +257,81 @@ def test_where_small_agents_come_and_go_one_that_used_much_is_served() -> None:
     waits = [wait for name, wait in world.waits if name == "big"]
     assert len(waits) >= 7
     assert max(waits) <= OVERDUE_S + 2 * TOOK_S
+
+
+CREWS: dict[str, list[tuple[str, str | None]]] = {
+    "no name": [("crew", None)],
+    "below the path": [(f"crew/{n}", None) for n in range(5)],
+    "sub-agents": [("crew", None), *((f"crew/{n}", "crew") for n in range(4))],
+    "children": [(f"c{n}", "crew") for n in range(5)],
+    "a tree": [("crew", None), ("crew/a", "crew"), ("crew/a/b", "crew/a"), ("crew/a/c", "crew/a"), ("d", "crew/a")],
+}
+
+
+@pytest.mark.parametrize("members", CREWS.values(), ids=CREWS)
+@pytest.mark.parametrize("slots", [1, 2])
+def test_a_crew_gets_as_much_as_an_agent_however_its_members_are_named(
+    members: list[tuple[str, str | None]], slots: int
+) -> None:
+    """Beside a solo agent its shares are half each; and within it each member's is that of its siblings."""
+    world = Saturation(slots)
+    for name, parent in members:
+        world.join(name, parent=parent or (name.partition("/")[0] if "/" in name else None), waiting=3)
+    world.join("solo")
+    world.run(120.0)
+    got = dict.fromkeys((name for name, _ in members), 0.0)
+    solo = 0.0
+    for _, name, tokens in world.served:
+        if name == "solo":
+            solo += tokens
+        else:
+            got[name] += tokens
+    crew = sum(got.values())
+    assert solo / (solo + crew) == pytest.approx(0.5, abs=0.025)
+    if members is CREWS["a tree"]:
+        below = got["crew/a"], got["crew/a/b"], got["crew/a/c"], got["d"]
+        assert jain([got["crew"], sum(below)]) >= 0.99
+        assert jain(list(below)) >= 0.97
+    else:
+        assert jain(list(got.values())) >= 0.98
+
+
+def test_with_fairness_among_agents_each_member_counts() -> None:
+    """As a setting says."""
+    world = Saturation(2, QueueConfig(fairness="agents"))
+    for n in range(5):
+        world.join(f"crew/{n}", parent="crew")
+    world.join("solo")
+    world.run(120.0)
+    shares = [sum(tokens for _, each, tokens in world.served if each == name) for name in ("solo", "crew/0", "crew/4")]
+    assert jain(shares) >= 0.98
+
+
+def test_members_that_take_turns_gain_nothing_by_new_names() -> None:
+    """A crew whose every request has a name of its own gets no more than half."""
+    world = Saturation(1)
+    world.join("solo")
+    for n in range(200):
+        world.join(f"crew/{n}", parent="crew", waiting=1)
+        world.leaves.add(f"crew/{n}")
+        world.run(n * TOOK_S)
+    served = [name for _, name, _ in world.served]
+    assert served.count("solo") / len(served) == pytest.approx(0.5, abs=0.03)
+
+
+def test_who_becomes_a_child_while_it_waits_moves_to_its_parents_share() -> None:
+    """Its waiting requests too, and its parent's."""
+    hands = Hands(lane_config(slots=1))
+    holder = hands.arrive("crew")
+    for name in ("crew", "a", "b", *["solo"] * 6):
+        hands.arrive(name)
+    for name in ("a", "b"):
+        hands.arrive(name, parent="crew")
+    order = []
+    for _ in range(10):
+        hands.granted.clear()
+        hands.succeed(holder, Usage(100, 0, 0, 50))
+        (holder,) = hands.granted
+        order.append(holder.agent.name)
+    assert order.count("solo") in (5, 6), order
+    assert set(order) == {"solo", "crew", "a", "b"}

@@ -22,7 +22,7 @@ COUNT = {
     "aimd": "alpha beta window update_interval_s floor latency_target_s",
     "circuit": "window threshold cooldown_s when_open",
     "retry": "base_s max_s max_attempts deadline_s budget_ratio",
-    "queue": "max_depth max_wait_s ageing_s",
+    "queue": "max_depth max_wait_s ageing_s fairness",
     "alerts": "bell desktop title",
 }
 """All of them. Before one is added: can a stranger's value of it send a key, a prompt or an alert elsewhere, have a

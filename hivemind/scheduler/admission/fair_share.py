@@ -6,6 +6,10 @@ counts for nothing, and idle agents earn no credit. An agent gets ahead of the l
 flight already, or that cost more than was estimated. What it is ahead by such requests it *owes*: it is paid back at
 half speed, and forgotten after a minute, since to serve it nothing meanwhile would be as unfair.
 
+Agents that others started compete within the share of the first of them, their root, at each depth by the same rule
+(hierarchical fair queueing, Bennett and Zhang 1996): a crew gets as much as a single agent, however its members are
+named.
+
 Which of an agent's own tickets is next is a matter of time alone (:attr:`.ticket.Ticket.turn_at` and `overdue_at`), and
 changes nothing between agents.
 """
@@ -34,6 +38,8 @@ that aren't, its turn; number of the entry."""
 LATE = 0  # the rank of overdue tickets
 Entry = tuple[Key, Ticket]
 T = TypeVar("T", bound=tuple[Any, ...])
+Head = tuple[float, Key, Ticket, "Share"]
+"""The next ticket of a band: its root's standing, its own sort key, the ticket, and its agent's share."""
 
 
 def valid(key: Key, ticket: Ticket) -> bool:
@@ -86,9 +92,13 @@ class Tally:
 
 @dataclass(slots=True, eq=False)
 class Share:
-    """What an agent was served on one lane, and its tickets that wait there."""
+    """What an agent, or one with all those that it started, was served on one lane, and its tickets that wait there."""
 
     since: float  # when it began to wait, or had its last grant
+    levels: list[float]
+    """By class, the virtual time of those among whom it competes: the roots, or the members of the share above."""
+    above: Share | None = None
+    within: list[float] = field(default_factory=lambda: [0.0] * len(Priority))  # the levels of its members
     tallies: dict[Priority, Tally] = field(default_factory=dict)
     """By class: what an urgent class was served says nothing about the order in another."""
     overdue: bool = False
@@ -97,27 +107,61 @@ class Share:
     away: int = 0  # answers that it hasn't followed up by a queued request yet
     paused: bool = False
     backlogs: dict[tuple[str, Priority], Backlog] = field(default_factory=dict)  # by family and class
+    line: tuple[Share, ...] = field(init=False)
+    """The share, and those that it is a part of, nearest first."""
+    descent: tuple[Share, ...] = field(init=False)  # the same, its root first
+
+    def __post_init__(self) -> None:
+        self.line = (self,) if self.above is None else (self, *self.above.line)
+        self.descent = self.line[::-1]
+
+    def tally(self, priority: Priority) -> Tally:
+        """Return what it was served in a class; a newcomer to the class begins at its level."""
+        if (tally := self.tallies.get(priority)) is None:
+            tally = self.tallies[priority] = Tally(self.levels[priority])
+        return tally
 
     def standing(self, priority: Priority) -> float:
-        """Return what sorts the agents of a class: the virtual time of the agent's next request."""
+        """Return what sorts those of a class that compete: the virtual time of the next request."""
         return BEFORE_ALL + self.since if self.overdue else self.tallies[priority].served
+
+    @property
+    def in_order(self) -> bool:
+        """Whether a ticket of it waits that isn't left out of the order."""
+        return not self.paused and any(backlog.key is not None for backlog in self.backlogs.values())
 
 
 @dataclass(slots=True, eq=False)
 class Backlog:
-    """One agent's waiting tickets of one class and family."""
+    """The waiting tickets of one share, class and family: an agent's own, or those of the share's members."""
 
     share: Share
+    among: Line
+    """Those with which it competes."""
     heap: list[Entry] = field(default_factory=list)  # those that wait by their turn, and some that no longer do
     bounds: list[Entry] = field(default_factory=list)  # the same by when they are overdue
+    members: Line | None = None
     waiting: int = 0
-    stamp: int = 0  # of its one valid entry in the band's heap
+    stamp: int = 0  # of its one valid entry in the line
+
+    @property
+    def key(self) -> Key | None:
+        """The sort key of its next ticket by its turn; None: none waits that isn't left out."""
+        if self.members is not None:
+            top = self.members.top()
+            return None if top is None else top[1].key
+        heap = self.heap  # as `_first` does, without its calls: this is asked several times a grant
+        while heap:
+            key, ticket = heap[0]
+            if ticket.state is TicketState.QUEUED and ticket.entry == key[2]:
+                return key
+            heappop(heap)
+        return None
 
     def push(self, ticket: Ticket) -> None:
-        """Add a ticket."""
+        """Add an agent's own ticket, which is counted already."""
         heappush(self.heap, ((1 if ticket.front else 2, ticket.turn_at, ticket.entry), ticket))
         heappush(self.bounds, ((LATE, ticket.overdue_at, ticket.entry), ticket))
-        self.waiting += 1
 
     def first(self, now: float) -> Entry | None:
         """Return the agent's next ticket with its sort key."""
@@ -126,7 +170,7 @@ class Backlog:
         return _first(self.heap)
 
     def ascending(self, now: float) -> Iterator[Entry]:
-        """Yield the waiting tickets with their sort keys, in order."""
+        """Yield an agent's own waiting tickets with their sort keys, in order."""
         for entry in takewhile(lambda entry: entry[0][1] <= now, _ascending(self.bounds)):
             if valid(*entry):
                 yield entry
@@ -153,66 +197,39 @@ class Backlog:
 
 
 @dataclass(slots=True, eq=False)
-class Band:
-    """All waiting tickets of one class and family."""
+class Line:
+    """Backlogs of one class and family that compete with one another."""
 
-    family: str
     priority: Priority
-    waiting: int = 0
+    waiting: int = 0  # their tickets
     heap: list[tuple[float, Key, int, Backlog]] = field(default_factory=list)
-    turn: tuple[float, Backlog] | None = None
-    """The agent whose turn it was, and its standing then, while a rate window holds its overdue ticket."""
 
     def offer(self, backlog: Backlog) -> None:
         """(Re)enter the backlog at its present share and head; its older entries become invalid."""
         backlog.stamp += 1
-        if backlog.heap and not backlog.share.paused:
-            standing = backlog.share.standing(self.priority)
-            heappush(self.heap, (standing, backlog.heap[0][0], backlog.stamp, backlog))
+        if backlog.share.paused:
+            return
+        # An agent's first entry may stand for a ticket that left; `top` finds that out.
+        key = backlog.heap[0][0] if backlog.heap else backlog.key
+        if key is not None:
+            heappush(self.heap, (backlog.share.standing(self.priority), key, backlog.stamp, backlog))
             if len(self.heap) > 2 * self.waiting + FEW:
                 self.heap = [entry for entry in self.heap if entry[2] == entry[3].stamp]
                 heapify(self.heap)
 
     def top(self) -> tuple[float, Backlog] | None:
-        """Return the agent that is next by what it was served, and its standing; None: no ticket of an agent that isn't
-        paused waits."""
+        """Return the backlog that is next by what its share was served, and its standing; None: no ticket waits that
+        isn't left out of the order."""
         while self.heap:
             standing, key, stamp, backlog = self.heap[0]
             if stamp == backlog.stamp:
-                first = _first(backlog.heap)
-                if first is not None and first[0] == key:
+                if backlog.key == key:
                     return standing, backlog
                 heappop(self.heap)
                 self.offer(backlog)
             else:
                 heappop(self.heap)
         return None
-
-    def head(self, now: float) -> tuple[float, Key, Ticket] | None:
-        """Return the ticket to send next, with its sort key; None as of :meth:`top`."""
-        kept = None if self.turn is None else self.kept(now)
-        return _head(self.top(), now) if kept is None else kept
-
-    def hold(self, now: float) -> float:
-        """Note that a rate window holds the ticket to send next. If it is overdue, its agent's turn is kept until it is
-        sent, or others would use up what it waits for. Return the seconds until another of the agent's tickets is
-        overdue and so goes before it."""
-        if self.kept(now) is not None:
-            return math.inf
-        self.turn = None
-        top = self.top()
-        late = None if top is None else _first(top[1].bounds)
-        if late is None:
-            return math.inf
-        if late[0][1] > now:
-            return late[0][1] - now
-        self.turn = top
-        return math.inf
-
-    def kept(self, now: float) -> tuple[float, Key, Ticket] | None:
-        """Return the overdue ticket of the agent whose turn is kept, with its sort key; None: none is."""
-        head = None if self.turn is None or self.turn[1].share.paused else _head(self.turn, now)
-        return None if head is None or head[1][0] != LATE else head
 
     def clear(self) -> None:
         """Drop the entries of tickets that no longer wait, when none does."""
@@ -221,10 +238,73 @@ class Band:
         self.heap.clear()
 
 
-def _head(turn: tuple[float, Backlog] | None, now: float) -> tuple[float, Key, Ticket] | None:
+@dataclass(slots=True, eq=False)
+class Band(Line):
+    """The line of all roots."""
+
+    turn: Backlog | None = None
+    """The agent whose turn it was, while a rate window holds its overdue ticket."""
+
+    def next(self) -> tuple[float, Backlog] | None:
+        """Return the agent's backlog that is next, and its root's standing; None as of :meth:`top`."""
+        top = self.top()
+        while top is not None and (members := top[1].members) is not None:
+            inner = members.top()
+            top = None if inner is None else (top[0], inner[1])
+        return top
+
+    def head(self, now: float) -> Head | None:
+        """Return the ticket to send next, with its sort key; None as of :meth:`top`."""
+        kept = None if self.turn is None else self.kept(now)
+        return _head(self.next(), now) if kept is None else kept
+
+    def hold(self, now: float) -> float:
+        """Note that a rate window holds the ticket to send next. If it is overdue, its agent's turn is kept until it is
+        sent, or others would use up what it waits for. Return the seconds until another of the agent's tickets is
+        overdue and so goes before it."""
+        if self.kept(now) is not None:
+            return math.inf
+        self.turn = None
+        top = self.next()
+        if top is None or (late := _first(top[1].bounds)) is None:
+            return math.inf
+        if late[0][1] > now:
+            return late[0][1] - now
+        self.turn = top[1]
+        return math.inf
+
+    def kept(self, now: float) -> Head | None:
+        """Return the overdue ticket of the agent whose turn is kept, with its sort key; None: none is."""
+        turn = self.turn
+        if turn is None or turn.share.paused:
+            return None
+        first = turn.first(now)
+        if first is None or first[0][0] != LATE:
+            return None
+        return turn.share.descent[0].standing(self.priority), *first, turn.share
+
+
+def _head(turn: tuple[float, Backlog] | None, now: float) -> Head | None:
     if turn is None or (first := turn[1].first(now)) is None:
         return None
-    return turn[0], first[0], first[1]
+    return turn[0], first[0], first[1], turn[1].share
+
+
+def before(one: Head, other: Head) -> bool:
+    """Whether the one ticket goes before the other of its class: what was served decides where their shares part."""
+    if one[0] == other[0] and (parted := part(one[3], other[3])) is not None:
+        priority = one[2].priority
+        standings = [share.standing(priority) for share in parted]
+        return (standings[0], one[1]) < (standings[1], other[1])
+    return one[:2] < other[:2]
+
+
+def part(one: Share, other: Share) -> tuple[Share, Share] | None:
+    """Return the shares by which the two compete: they, or those above them, up to the one that both are a part of;
+    None: there is none, since they are of different roots, or the same."""
+    if one is other or one.descent[0] is not other.descent[0]:
+        return None
+    return next((a, b) for a, b in zip(one.descent, other.descent, strict=False) if a is not b)
 
 
 def _first(heap: list[Entry]) -> Entry | None:
@@ -246,34 +326,38 @@ def _ascending(heap: list[T]) -> Iterator[T]:
             heappush(nearest, (heap[child], child))
 
 
-def in_turn(bands: list[Band], now: float) -> Iterator[Ticket]:
-    """Yield a class's tickets in fair order: of the agent that was served least, which is then charged, and so on."""
-    entries = merge(*(_ascending(band.heap) for band in bands))
-    places = [(band.family, band.priority) for band in bands]
+def in_turn(lines: list[Line], now: float, kept: frozenset[Share]) -> Iterator[Entry]:
+    """Yield a class's tickets, by sort keys, in fair order: of the share that was served least, which is then charged,
+    and so on. The turn of the shares in `kept` comes first."""
+    entries = merge(*(_ascending(line.heap) for line in lines))
     seen: set[Share] = set()
-    line: list[tuple[float, Key, Ticket, Share, Iterator[Entry]]] = []
+    order: list[tuple[float, Key, Ticket, Share, Iterator[Entry]]] = []
 
     def enter(standing: float, share: Share) -> None:
         seen.add(share)
-        rest = merge(*(share.backlogs[place].ascending(now) for place in places if place in share.backlogs))
+        among = {id(line) for line in lines}
+        backlogs = [backlog for backlog in share.backlogs.values() if id(backlog.among) in among]
+        members = [backlog.members for backlog in backlogs if backlog.members is not None]
+        rest = in_turn(members, now, kept) if members else merge(*(backlog.ascending(now) for backlog in backlogs))
         if (head := next(rest, None)) is not None:
-            heappush(line, (standing, *head, share, rest))
+            heappush(order, (standing, *head, share, rest))
 
-    for band in bands:
-        if band.turn is not None and band.turn[1].share not in seen and band.kept(now) is not None:
-            enter(BEFORE_ALL, band.turn[1].share)
+    for line in lines:
+        for _, _, stamp, backlog in line.heap if kept else ():
+            if stamp == backlog.stamp and backlog.share in kept and backlog.share not in seen:
+                enter(BEFORE_ALL, backlog.share)
     entry = next(entries, None)
-    while line or entry is not None:
-        while entry is not None and (not line or entry[:2] <= line[0][:2]):
+    while order or entry is not None:
+        while entry is not None and (not order or entry[:2] <= order[0][:2]):
             if entry[2] == entry[3].stamp and entry[3].share not in seen:
                 enter(entry[0], entry[3].share)
             entry = next(entries, None)
-        if not line:
+        if not order:
             return
-        standing, _, ticket, share, rest = line[0]
-        yield ticket
+        standing, key, ticket, share, rest = order[0]
+        yield key, ticket
         standing = max(standing, share.tallies[ticket.priority].served) + ticket.weight
         if (following := next(rest, None)) is None:
-            heappop(line)
+            heappop(order)
         else:
-            heapreplace(line, (standing, *following, share, rest))
+            heapreplace(order, (standing, *following, share, rest))

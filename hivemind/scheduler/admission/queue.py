@@ -1,6 +1,7 @@
 """The order in which waiting tickets are sent (paper, Priority Queue with Dependency DAG).
 
-Priority class first; within it the agent that was served least (fair queueing in weighted tokens, :mod:`.fair_share`);
+Priority class first; within it the root that was served least, and of those that it started likewise (fair queueing in
+weighted tokens, :mod:`.fair_share`; with `fairness` "agents" each agent is a root);
 of an agent's own tickets the overdue, then those that were tried before, then the one whose turn comes first: it came
 first, where a longer prompt counts as having come later (:attr:`.ticket.Ticket.turn_at`). Every operation costs
 O(log n) of the waiting tickets.
@@ -9,10 +10,10 @@ A slot is kept for :data:`AWAITED_S` for an agent whose answer has just come, if
 
 Nothing starves. A class that waits without a grant competes one class higher for every `ageing_s`, and comes first
 after `max_passes` grants in a row that passed it by. (The *class* ages, since a ticket that waits because its agent
-used much shouldn't gain by it.) Within a class an agent that waited `OVERDUE_S` without a grant is next, so that many
-short-lived agents can't starve one that used much. An agent's own ticket that is overdue
-(:attr:`.ticket.Ticket.overdue_at`) is passed by none of its others; and if it is the agent's turn, but a rate window
-holds the ticket, by none of its class that would use up that window.
+used much shouldn't gain by it.) Within a class a root that waited `OVERDUE_S` without a grant is next, and within a
+root's share an agent, so that many short-lived ones can't starve one that used much. An agent's own ticket that is
+overdue (:attr:`.ticket.Ticket.overdue_at`) is passed by none of its others; and if it is the agent's turn, but a rate
+window holds the ticket, by none of its class that would use up that window.
 """
 
 from __future__ import annotations
@@ -23,13 +24,25 @@ from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from itertools import islice
 
-from hivemind.scheduler.admission.fair_share import OVERDUE, Backlog, Band, Key, Share, Tally, in_turn
+from hivemind.scheduler.admission.fair_share import (
+    OVERDUE,
+    Backlog,
+    Band,
+    Head,
+    Line,
+    Share,
+    Tally,
+    before,
+    in_turn,
+    part,
+)
 from hivemind.scheduler.config import QueueConfig
-from hivemind.scheduler.ticket import OVERDUE_S, Ticket, TicketState
+from hivemind.scheduler.ticket import OVERDUE_S, Agent, Ticket, TicketState
 from hivemind.scheduler.types import Priority
 
 AWAITED_S = 0.01  # how long a slot is kept for an agent whose answer has just come, if it would be next
 MOST_AWAITED = 64  # agents that are considered for that
+DEEPEST = 8  # shares within shares; agents that are further down compete with the last one above them
 
 
 class LaneQueue:
@@ -40,6 +53,9 @@ class LaneQueue:
         self.waiting = 0
         self._bands: dict[tuple[str, Priority], Band] = {}
         self._shares: dict[str, Share] = {}
+        """By agent, the share of its own requests; of one with children a member of the share of all of them."""
+        self._trees: dict[str, Share] = {}
+        """By agent, its share among its siblings."""
         self._unserved_since = [0.0] * len(Priority)
         self._passes = [0] * len(Priority)  # by class: grants in a row that passed it by
         self._entries = 0
@@ -53,52 +69,61 @@ class LaneQueue:
 
     def push(self, ticket: Ticket, now: float) -> None:
         """Add a ticket (in state QUEUED)."""
-        share, tally = self._join(ticket, now)
+        share = self._share(ticket.agent, now)
         priority = ticket.priority
-        if not share.waiting:
-            share.since, share.overdue = now, False
-        if not tally.waiting:
-            tally.catch_up(self._levels[priority] - ticket.weight)
-        if share.away:
-            share.away -= 1
-        share.waiting += 1
-        tally.waiting += 1
         place = (ticket.request.family, priority)
         if (band := self._bands.get(place)) is None:
-            band = self._bands[place] = Band(*place)
+            band = self._bands[place] = Band(priority)
+        line: Line = band
         if not self._counts[priority]:
             self._unserved_since[priority] = now
             self._passes[priority] = 0
-        if (backlog := share.backlogs.get(place)) is None:
-            backlog = share.backlogs[place] = Backlog(share)
+        for each in share.descent:
+            tally = each.tallies.get(priority) or each.tally(priority)
+            if not each.waiting:
+                each.since, each.overdue = now, False
+            if not tally.waiting:
+                tally.catch_up(each.levels[priority] - ticket.weight)
+            each.waiting += 1
+            tally.waiting += 1
+            if (backlog := each.backlogs.get(place)) is None:
+                backlog = each.backlogs[place] = Backlog(each, line)
+            backlog.waiting += 1
+            line.waiting += 1
+            if each.due_at == math.inf:
+                self._look_at(each, each.since + OVERDUE_S)
+            if each is not share:
+                line = backlog.members = backlog.members or Line(priority)
+        if share.away:
+            share.away -= 1
         self._entries += 1
-        if share.due_at == math.inf:
-            self._look_at(share, share.since + OVERDUE_S)
         ticket.entry = self._entries
+        backlog = share.backlogs[place]
         backlog.push(ticket)
-        band.waiting += 1
         self._counts[priority] += 1
         self.waiting += 1
         if backlog.heap[0][1] is ticket:
-            band.offer(backlog)
+            for each in share.line:
+                each.backlogs[place].among.offer(each.backlogs[place])
 
     def drop(self, ticket: Ticket) -> None:
         """Remove a ticket whose state is no longer QUEUED; its entries are skipped when they come up."""
         priority = ticket.priority
         place = (ticket.request.family, priority)
-        band = self._bands[place]
-        band.waiting -= 1
         self._counts[priority] -= 1
         self.waiting -= 1
+        band = self._bands[place]
         share = self._shares[ticket.agent.name]
-        share.waiting -= 1
-        share.tallies[priority].waiting -= 1
-        backlog = share.backlogs[place]
-        if band.turn is not None and band.turn[1] is backlog and ticket.state is TicketState.IN_FLIGHT:
+        if band.turn is not None and band.turn.share is share and ticket.state is TicketState.IN_FLIGHT:
             band.turn = None
-        backlog.leave()
-        if not backlog.waiting:
-            del share.backlogs[place]  # or each agent would keep one for every model that it ever used
+        for each in share.line:
+            each.waiting -= 1
+            each.tallies[priority].waiting -= 1
+            backlog = each.backlogs[place]
+            backlog.among.waiting -= 1
+            backlog.leave()
+            if not backlog.waiting:
+                del each.backlogs[place]  # or each agent would keep one for every model that it ever used
         if not band.waiting:
             band.clear()
             del self._bands[place]  # or each model that was ever asked for would be looked at for each grant
@@ -106,13 +131,28 @@ class LaneQueue:
     def reclass(self, ticket: Ticket, priority: Priority, now: float) -> None:
         """Move a waiting ticket to another class."""
         share = self._shares[ticket.agent.name]
-        since, overdue = share.since, share.overdue
+        waits = [(each, each.since, each.overdue) for each in share.line]
         ticket.entry = 0
         self.drop(ticket)
         ticket.priority = priority
         self.push(ticket, now)
-        share.since, share.overdue = since, overdue  # it waits as long as it did
+        for each, since, overdue in waits:
+            each.since, each.overdue = since, overdue  # it waits as long as it did
         self._offer_again(share)
+
+    def regroup(self, moved: list[Agent], parent: Agent, tickets: list[Ticket], now: float) -> None:
+        """Count these waiting tickets, of agents that got another line of ancestors and of the new parent, where they
+        belong now."""
+        for ticket in tickets:
+            self.drop(ticket)
+        for agent in (parent, *moved):
+            self._shares.pop(agent.name, None)
+        for agent in moved:
+            self._trees.pop(agent.name, None)
+        if (tree := self._trees.get(parent.name)) is not None:
+            tree.paused = False  # the parent's own requests are a member of it
+        for ticket in tickets:
+            self.push(ticket, now)
 
     def pick(
         self, now: float, delay_s: Callable[[Ticket], float], free: float = math.inf
@@ -176,45 +216,41 @@ class LaneQueue:
                     yield family, priority, backlog.waiting, first[1]
 
     def agents_at_work(self) -> list[int]:
-        """Return how many agents have tickets in line or in flight, by class."""
+        """Return how many roots have tickets in line or in flight, by class."""
         counts = [0] * len(Priority)
-        for share in self._shares.values():
+        for share in {share.descent[0] for share in self._shares.values()}:
             for priority, tally in share.tallies.items():
-                if tally.sent or (tally.waiting and not share.paused):
+                if tally.sent or (tally.waiting and share.in_order):
                     counts[priority] += 1
         return counts
 
     def first(self, now: float) -> dict[str, Ticket]:
         """Return the ticket that is next in line, by family."""
-        heads: dict[str, tuple[float, Key, Ticket]] = {}
-        for band in self._bands.values():
+        heads: dict[str, Ticket] = {}
+        for (family, priority), band in self._bands.items():
             head = band.head(now) if band.waiting else None
-            if head is not None:
-                best = heads.get(band.family)
-                if best is None or (head[2].priority, head) < (best[2].priority, best):
-                    heads[band.family] = head
-        return {family: ticket for family, (_, _, ticket) in heads.items()}
+            if head is not None and (family not in heads or priority < heads[family].priority):
+                heads[family] = head[2]
+        return heads
 
-    def _best(
-        self, now: float, delay_s: Callable[[Ticket], float], held: dict[str, Band]
-    ) -> tuple[tuple[float, Key, Ticket] | None, float]:
+    def _best(self, now: float, delay_s: Callable[[Ticket], float], held: dict[str, Band]) -> tuple[Head | None, float]:
         """Return the first ticket that no rate window holds with its sort key, and the shortest delay of those before
         it, whose families and bands are put into `held`."""
         soonest = math.inf
-        bands = [band for band in self._bands.values() if band.waiting]
-        for priority in self._classes(bands, now):
-            best: tuple[float, Key, Ticket] | None = None
-            for band in bands:
-                if band.priority is not priority or band.family in held:
+        bands = [(family, band) for (family, _), band in self._bands.items() if band.waiting]
+        for priority in self._classes(now):
+            best: Head | None = None
+            for family, band in bands:
+                if band.priority is not priority or family in held:
                     continue
                 head = band.head(now)
                 if head is None:
                     continue
                 delay = delay_s(head[2])
                 if delay > 0:
-                    held[band.family] = band
+                    held[family] = band
                     soonest = min(soonest, delay)
-                elif best is None or head < best:
+                elif best is None or before(head, best):
                     best = head
             if best is not None:
                 return best, soonest
@@ -224,66 +260,81 @@ class LaneQueue:
         """Charge a ticket that was granted by its estimate, and note whose turn it was."""
         priority = ticket.served_as = ticket.priority
         ticket.shared = ticket.weight
-        share, tally = ticket.charged = self._join(ticket, now)
-        contended = self._counts[priority] > tally.waiting
-        if contended and not share.overdue and tally.served > self._levels[priority]:
-            self._levels[priority] = tally.served
-        share.since, share.overdue = now, False
+        share = self._share(ticket.agent, now)
         if self.waiting:
             self._passes = [passes + 1 for passes in self._passes]
             self._passes[priority] = 0
             self._unserved_since[priority] = now
-        tally.take(ticket.shared, now, contended=contended)
-        if share.waiting:
+        charged: list[tuple[Share, Tally]] = []
+        waiting = self._counts[priority]
+        for each in share.descent:
+            tally = each.tallies.get(priority) or each.tally(priority)
+            contended = waiting > tally.waiting
+            waiting = tally.waiting
+            if contended and not each.overdue and tally.served > each.levels[priority]:
+                each.levels[priority] = tally.served
+            each.since, each.overdue = now, False
+            tally.take(ticket.shared, now, contended=contended)
+            charged.append((each, tally))
+        ticket.charged = charged
+        if self.waiting:
             self._offer_again(share)
 
     def grow(self, ticket: Ticket, weighted_tokens: float) -> None:
         """Charge what a request in flight has used beyond its estimate at once, rather than at its end."""
-        charged: tuple[Share, Tally] | None = ticket.charged
+        charged: list[tuple[Share, Tally]] | None = ticket.charged
         if charged is None:
             return
-        share, tally = charged
         more = weighted_tokens - ticket.shared
-        tally.served += more
-        tally.in_flight += more
+        for _, tally in charged:
+            tally.served += more
+            tally.in_flight += more
         ticket.shared = weighted_tokens
-        self._offer_again(share)
+        if self.waiting:
+            self._offer_again(charged[-1][0])
 
     def charge(self, ticket: Ticket, weighted_tokens: float, now: float) -> None:
         """Replace the estimate by what the ended attempt really used."""
-        charged: tuple[Share, Tally] | None = ticket.charged
+        charged: list[tuple[Share, Tally]] | None = ticket.charged
         if charged is None:
             return  # it wasn't sent
-        share, tally = charged
         priority = ticket.served_as
-        contended = self._counts[priority] > tally.waiting
-        tally.settle(ticket.shared, weighted_tokens, self._levels[priority], now, contended=contended)
+        waiting = self._counts[priority]
+        for share, tally in charged:
+            contended = waiting > tally.waiting
+            waiting = tally.waiting
+            tally.settle(ticket.shared, weighted_tokens, share.levels[priority], now, contended=contended)
         if weighted_tokens:  # else it failed, or its client left
             share.away += 1
             self._answered.append((now, share, priority, weighted_tokens))
-        if share.waiting:
+        if self.waiting:
             self._offer_again(share)
 
     def pause(self, agent: str, paused: bool) -> None:
         """Leave an agent's tickets out of the order, or put them back."""
         share = self._shares.get(agent)
         if share is not None:
-            share.paused, share.overdue = paused, False
-            for priority, tally in share.tallies.items():
-                tally.catch_up(self._levels[priority])
+            share.overdue = False
+            for each in share.line:
+                if each is share or not each.in_order:  # the virtual time of those that were left out catches up
+                    for priority, tally in each.tallies.items():
+                        tally.catch_up(each.levels[priority])
+            share.paused = paused
             self._offer_again(share)
 
     def forget(self, agent: str) -> None:
         """Drop what is kept of an agent that is gone."""
         self._shares.pop(agent, None)
+        self._trees.pop(agent, None)
 
     def upcoming(self, now: float, count: int) -> Iterator[Ticket]:
         """Yield the next tickets in the order in which they would be sent if no others came and every estimate were
         right, for people."""
-        waiting = [band for band in self._bands.values() if band.waiting]
-        for priority in self._classes(waiting, now):
-            bands = [band for band in waiting if band.priority is priority]
-            for ticket in islice(in_turn(bands, now), count):
+        for priority in self._classes(now):
+            bands = [band for band in self._bands.values() if band.waiting and band.priority is priority]
+            turns = [band.turn for band in bands if band.turn is not None and band.kept(now) is not None]
+            kept = frozenset(share for backlog in turns for share in backlog.share.line)
+            for _, ticket in islice(in_turn([*bands], now, kept), count):
                 count -= 1
                 yield ticket
 
@@ -293,19 +344,33 @@ class LaneQueue:
             for backlog in share.backlogs.values() if share.paused else ():
                 yield from (ticket for _, ticket in backlog.ascending(now))
 
-    def _join(self, ticket: Ticket, now: float) -> tuple[Share, Tally]:
-        """Return the agent's share, and its tally in the ticket's class; a newcomer to the class begins at its
-        level."""
-        name, priority = ticket.agent.name, ticket.priority
-        share = self._shares.get(name)
+    def _share(self, agent: Agent, now: float) -> Share:
+        """Return the share of the agent's own requests."""
+        share = self._shares.get(agent.name)
         if share is None:
-            share = self._shares[name] = Share(now, paused=ticket.agent.held)
-        tally = share.tallies.get(priority)
-        if tally is None:
-            tally = share.tallies[priority] = Tally(self._levels[priority])
-        return share, tally
+            share = self._tree(agent, now)
+            if agent.has_children and self._config.fairness == "roots" and len(share.line) < DEEPEST:
+                share = Share(now, share.within, share)
+            share.paused = agent.held
+            self._shares[agent.name] = share
+        return share
 
-    def _awaited_s(self, best: tuple[float, Key, Ticket], free: float, now: float) -> float:
+    def _tree(self, agent: Agent, now: float) -> Share:
+        """Return the agent's share among its siblings, which is also that of all agents that it started."""
+        ancestors = [agent]
+        if self._config.fairness == "roots":
+            while ancestors[-1].name not in self._trees and (above := ancestors[-1].parent) is not None:
+                ancestors.append(above)
+        tree: Share | None = None
+        for each in reversed(ancestors):
+            if each.name not in self._trees:
+                if tree is not None and len(tree.line) == DEEPEST - 1:
+                    tree = tree.above
+                self._trees[each.name] = Share(now, self._levels if tree is None else tree.within, tree)
+            tree = self._trees[each.name]
+        return self._trees[agent.name]
+
+    def _awaited_s(self, best: Head, free: float, now: float) -> float:
         """Return how long the best ticket waits for agents whose turn it would be, had they sent again already.
 
         If many answers end at one moment, the last in line would be sent only because the others are on their way
@@ -314,7 +379,7 @@ class LaneQueue:
         answered = self._answered
         while answered and answered[0][0] <= now - AWAITED_S:
             answered.popleft()
-        standing, _, ticket = best
+        standing, _, ticket, own = best
         if standing < OVERDUE:
             return 0.0
         rank: int | None = None
@@ -324,7 +389,11 @@ class LaneQueue:
                 continue
             if rank is None:
                 rank = self._rank(ticket.priority, now)[0]
-            if priority < rank or (priority is ticket.priority and share.tallies[priority].served + used < standing):
+            if priority is ticket.priority:
+                mine, theirs = part(share, own) or (share.descent[0], None)
+                if mine.tallies[priority].served + used < (standing if theirs is None else theirs.standing(priority)):
+                    first, free = min(first, at), free - 1
+            elif priority < rank:
                 first, free = min(first, at), free - 1
         return first + AWAITED_S - now if free < 1 and first < math.inf else 0.0
 
@@ -340,22 +409,23 @@ class LaneQueue:
             if not share.waiting or share.overdue:
                 continue
             due_at = share.since + OVERDUE_S
-            if due_at > now or share.paused:
+            if due_at > now or not share.in_order:
                 self._look_at(share, max(due_at, now + 1.0))
             else:
                 share.overdue = True
                 self._offer_again(share)
 
-    def _offer_again(self, share: Share) -> None:
-        for place, backlog in share.backlogs.items():
-            if backlog.heap:
-                self._bands[place].offer(backlog)
+    @staticmethod
+    def _offer_again(share: Share) -> None:
+        for each in share.line:
+            for backlog in each.backlogs.values():
+                backlog.among.offer(backlog)
 
-    def _classes(self, waiting: list[Band], now: float) -> list[Priority]:
-        """Return the classes of these bands, in which tickets wait, most urgent now first."""
-        classes = {band.priority for band in waiting}
+    def _classes(self, now: float) -> list[Priority]:
+        """Return the classes in which tickets wait, most urgent now first."""
+        classes = [priority for priority in Priority if self._counts[priority]]
         if len(classes) < 2:
-            return list(classes)
+            return classes
         return sorted(classes, key=lambda priority: self._rank(priority, now))
 
     def _reordered_in_s(self, now: float) -> float:
