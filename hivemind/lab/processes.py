@@ -21,6 +21,8 @@ Job = TypeVar("Job")
 _FEW = 3
 """So few jobs aren't worth a process."""
 _NICE = 10
+_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGALRM}
+"""By which a search is ended."""
 
 
 def cores() -> int:
@@ -41,8 +43,9 @@ class _Forked(Generic[T]):
         self.receiver, sender = context.Pipe(duplex=False)
         self.process = context.Process(target=_send, args=(work, sender), daemon=True)
         gc.freeze()  # a collection in the other process would copy the memory page by page
-        # In a terminal Ctrl-C goes to all processes; one that is just beginning would die with a traceback.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        # In a terminal Ctrl-C goes to all processes; one that is just beginning would die with a traceback. What a
+        # signal's handler raises while Python forks is lost.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         try:
             self.process.start()
         finally:
@@ -133,6 +136,7 @@ def _send(work: Callable[[], Iterable[T]], sender: Connection) -> None:
     """End with the process that this one is forked from, however that ends, and leave Ctrl-C to that one."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     gc.disable()  # a simulation leaves few cycles behind, and the process ends with its last one
     os.nice(_NICE)
     parent = multiprocessing.parent_process()

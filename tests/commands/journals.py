@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,9 +35,18 @@ def recorded(folder: Path, scenario: str = "replay-11") -> Path:
 
 def badly_tuned(folder: Path) -> Path:
     """A journal of a run in which agents of a provider that often fails waited too long before each retry."""
-    path = folder / "badly-tuned.jsonl"
-    agents = tuple(Habits(f"agent-{number}", 0.0, 10, 0.5, 200, 20, 100, number % 2 == 0) for number in range(8))
     settings = {"max_concurrency": 8, "retry": {"base_s": 30.0, "max_s": 60.0}, "circuit": {"threshold": 1.0}}
     rules = Rules(Cost(2.0, 0.0, 0.0, 0.1), failing=[Spells([(0.0, 1e9)], 0.3, ErrorKind.OVERLOADED)])
-    run(World("badly-tuned", 1, rules, agents, settings, ()), 1, path=path)
+    return _of_a_world(folder, "badly-tuned", rules, settings)
+
+
+def slow(folder: Path) -> Path:
+    """A journal of a run at a slow provider."""
+    return _of_a_world(folder, "slow", Rules(Cost(6.0, 0.0, 0.0, 0.1)), {"max_concurrency": 4})
+
+
+def _of_a_world(folder: Path, name: str, rules: Rules, settings: dict[str, Any]) -> Path:
+    path = folder / f"{name}.jsonl"
+    agents = tuple(Habits(f"agent-{number}", 0.0, 10, 0.5, 200, 20, 100, number % 2 == 0) for number in range(8))
+    run(World(name, 1, rules, agents, settings, ()), 1, path=path)
     return path

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commands.journals import badly_tuned, does
+from commands.journals import badly_tuned, does, slow
 
 from hivemind.cli.lab import progress, tune
 from hivemind.cli.main import main
@@ -36,6 +36,12 @@ pytestmark = pytest.mark.usefixtures("at_a_shell")
 def badly(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run whose settings can be bettered."""
     return badly_tuned(tmp_path_factory.mktemp("badly"))
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that takes long to search."""
+    return slow(tmp_path_factory.mktemp("long"))
 
 
 @pytest.fixture(autouse=True)
@@ -182,9 +188,9 @@ def _read_all(terminal: int, said: bytearray) -> None:
 
 @pytest.mark.e2e
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at its processes in /proc")
-def test_ctrl_c(badly: Path) -> None:
+def test_ctrl_c(long: Path) -> None:
     """Gives the best so far, in words that promise nothing, and leaves no process behind."""
-    with searching(badly) as (process, started, _):
+    with searching(long) as (process, started, _):
         os.killpg(process.pid, signal.SIGINT)
         out, _ = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -194,9 +200,9 @@ def test_ctrl_c(badly: Path) -> None:
 
 @pytest.mark.e2e
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at its processes in /proc")
-def test_ctrl_c_while_its_processes_begin(badly: Path) -> None:
+def test_ctrl_c_while_its_processes_begin(long: Path) -> None:
     """They never hear of it, so that none dies with a traceback and nobody waits for it."""
-    command = [str(_HIVEMIND), "tune", str(badly)]
+    command = [str(_HIVEMIND), "tune", str(long)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as process:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         while not (started := children.read_text().split()):
@@ -211,9 +217,9 @@ def test_ctrl_c_while_its_processes_begin(badly: Path) -> None:
 @pytest.mark.e2e
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at its processes in /proc")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGKILL, -9)])
-def test_killed(badly: Path, number: int, code: int) -> None:
+def test_killed(long: Path, number: int, code: int) -> None:
     """Its processes end with it, however it ends; told to end, it says nothing more."""
-    with searching(badly) as (process, started, _):
+    with searching(long) as (process, started, _):
         process.send_signal(number)
         out, _ = process.communicate(timeout=60)
     assert (process.returncode, out) == (code, "")
@@ -222,9 +228,9 @@ def test_killed(badly: Path, number: int, code: int) -> None:
 
 @pytest.mark.e2e
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at its processes in /proc")
-def test_a_process_of_its_own_is_killed(badly: Path) -> None:
+def test_a_process_of_its_own_is_killed(long: Path) -> None:
     """One line says so, and the others end too."""
-    with searching(badly) as (process, started, said):
+    with searching(long) as (process, started, said):
         os.kill(int(next(pid for pid in reversed(started) if runs(pid))), signal.SIGKILL)
         out, _ = process.communicate(timeout=60)
     assert (process.returncode, out) == (1, "")
