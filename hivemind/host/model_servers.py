@@ -1,9 +1,9 @@
 """What answers at an upstream of which nobody said so: recognised by what it replies.
 
-A server on this machine or a private network is asked once, in the background, soon after its first answer:
-without a key, in half a second, by a few GET requests whose replies say what it is. Nothing is sent there before that:
-that it is there, and has no limits but those that it states, doesn't depend on it. A public host is never asked; what
-it is can be told by the headers of its replies alone.
+A server on this machine or a private network is asked once, in the background, soon after its first answer, or when it
+didn't answer in time: without a key, in half a second, by a few GET requests whose replies say what it is. Nothing is
+sent there before that: that it is there, and has no limits but those that it states, doesn't depend on it. A public
+host is never asked; what it is can be told by the headers of its replies alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from typing import Any
 from hivemind.providers.base import Headers
 from hivemind.providers.known import paths_asked, server_of
 from hivemind.providers.profiles import GENERIC, LOCAL
-from hivemind.scheduler.events import FirstContent
+from hivemind.scheduler.events import AttemptFailed, FirstContent
+from hivemind.scheduler.types import FailureKind
 from hivemind.upstream.base import Upstream, UpstreamError, UpstreamRequest
 from hivemind.upstream.connect import open_upstream
 from hivemind.upstream.origin import is_local
@@ -57,8 +58,17 @@ class ModelServers:
 
     def answered(self, event: FirstContent) -> None:
         """Note the content of an answer: what is there after the first one is asked soon."""
-        if self._unasked and (route := self._unasked.pop(event.lane.partition(":")[0], None)) is not None:
-            self._begin(self._ask(route))
+        self._ask_soon(event.lane, DELAY_S)
+
+    def failed(self, event: AttemptFailed) -> None:
+        """Note a failed attempt: a server that didn't answer in time is asked at once, since it may compute on, and the
+        retry would be computed beside that."""
+        if event.kind is FailureKind.TIMEOUT:
+            self._ask_soon(event.lane, 0.0)
+
+    def _ask_soon(self, lane: str, delay_s: float) -> None:
+        if self._unasked and (route := self._unasked.pop(lane.partition(":")[0], None)) is not None:
+            self._begin(self._ask(route, delay_s))
 
     async def aclose(self) -> None:
         """Ask no more."""
@@ -86,8 +96,8 @@ class ModelServers:
             self._unasked.pop(route.origin.name, None)
             self._adopt(route, found)
 
-    async def _ask(self, route: Route) -> None:
-        await asyncio.sleep(DELAY_S)
+    async def _ask(self, route: Route, delay_s: float) -> None:
+        await asyncio.sleep(delay_s)
         found = None
         with contextlib.suppress(TimeoutError, OSError, UpstreamError):
             async with asyncio.timeout(WITHIN_S), contextlib.AsyncExitStack() as stack:

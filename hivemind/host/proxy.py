@@ -43,7 +43,15 @@ from hivemind.proxy.routing import open_routes
 from hivemind.redaction.forms import text_finder
 from hivemind.scheduler.accounts import Account
 from hivemind.scheduler.commands import Acknowledge, Command, NotKnown
-from hivemind.scheduler.events import AlertOver, AlertRaised, FirstContent, RunDenied, RunSilent, SettingsIgnored
+from hivemind.scheduler.events import (
+    AlertOver,
+    AlertRaised,
+    AttemptFailed,
+    FirstContent,
+    RunDenied,
+    RunSilent,
+    SettingsIgnored,
+)
 from hivemind.scheduler.places import PlaceLimits
 from hivemind.scheduler.ticket import Agent
 from hivemind.settings import Settings
@@ -234,6 +242,7 @@ class Proxy:
             if engine.counts_dollars:
                 await self._priced()  # before anything is used whose cost would be missed
         hooks.watched[FirstContent] = self._servers.answered
+        hooks.watched[AttemptFailed] = self._servers.failed
         for route in self._routes.all if settings.profile is None else ():
             self._servers.look_at(route, ask=settings.via is None and route.origin.name not in self._simulated)
         if settings.ignored is not None:

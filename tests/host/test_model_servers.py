@@ -31,8 +31,8 @@ SIGNS = [(each.name, sign) for each in providers() for sign in each.signs]
 class Server:
     """A model server on loopback, and what was asked of it."""
 
-    def __init__(self, gets: dict[str, Reply], server: str = "uvicorn") -> None:
-        self.gets, self.server = gets, server
+    def __init__(self, gets: dict[str, Reply], server: str = "uvicorn", takes_s: float = 0.0) -> None:
+        self.gets, self.server, self.takes_s = gets, server, takes_s
         self.heads: list[str] = []
 
     @contextlib.asynccontextmanager
@@ -53,6 +53,7 @@ class Server:
                 else:
                     length = next(int(line[15:]) for line in head.splitlines() if line.startswith("content-length:"))
                     await reader.readexactly(length)
+                    await asyncio.sleep(self.takes_s)
                 lines = (f"HTTP/1.1 {status} X", f"server: {server}", f"content-length: {len(text)}", "location: /x")
                 writer.write("\r\n".join((*lines, "content-type: application/json", "", text)).encode())
         writer.close()
@@ -109,6 +110,7 @@ def test_signs(name: str, sign: Sign) -> None:
     [
         ({"/v1/models": (200, "uvicorn", '{"object":"list","data":[{"owned_by":"vllm"}]}')}, "vllm", 1),
         ({"/v1/models": (200, "BaseHTTP/0.6 Python/3.11", '{"object": "list", "data": []}')}, "mlx", 1),
+        ({"/v1/models": (200, "BaseHTTP/0.6 Python/3.11", "")}, "mlx", 1),
         ({"/v1/models": (401, "llama.cpp", '{"error":{"code":401}}')}, "llamacpp", 1),
         ({"/v1/models": (401, "uvicorn", "{}"), "/metrics": (200, "uvicorn", "# HELP vllm:num_x\n")}, "vllm", 5),
         ({"/api/version": (200, "", '{"version":"0.12.6"}')}, "ollama", 5),
@@ -135,6 +137,15 @@ async def test_a_local_server_is_asked_once(gets: dict[str, Reply], found: str, 
     assert len(set(server.asked)) == len(server.asked)
     assert not any("sk-secret" in head or "authorization" in head for head in gets_sent)
     assert server.heads[0].startswith("post")
+
+
+async def test_one_that_computes_longer_than_a_timeout_is_asked_at_once() -> None:
+    """Because what was cut off is computed on: beside it the same is sent once more at most, and waited for."""
+    server = Server({"/v1/models": (200, "BaseHTTP/0.6 Python/3.11", "")}, takes_s=1.0)
+    async with server.listening() as url, before(url, headers_timeout_s=0.2) as proxy:
+        await ask(proxy)
+        assert provider(proxy) == "mlx"
+        assert len(server.heads) - len(server.asked) == 2
 
 
 async def test_a_named_profile_is_taken_at_its_word() -> None:
