@@ -99,12 +99,15 @@ async def test_told_at_the_third_attempt(path: str, streamed: bool) -> None:
         if path != "/api/chat" or not streamed:  # Ollama's SDK reads the error of a stream, whose status is 200
             told = {(answer.status_code, answer.headers["x-should-retry"]) for answer in answers}
             assert told == {(500, "false")}
-        assert sum(b"bad" in each for each in upstream.requests) == 18
+        sent = sum(b"bad" in each for each in upstream.requests)
+        assert 18 <= sent <= 24, "one more each, where no good one was answered between its attempts"
         lane = proxy.snapshot().lanes[0].state
         assert (lane.circuit, lane.circuit_errors, lane.level) == ("closed", 0, 8)
         again = await web.post(url, content=body("bad 1"))
         assert WORDS in again.text
-        assert sum(b"bad" in each for each in upstream.requests) == 19, "sent again by its client, it is asked once"
+        assert sum(b"bad" in each for each in upstream.requests) == sent + 1, (
+            "sent again by its client, it is asked once"
+        )
 
 
 @pytest.mark.parametrize(("agent", "status"), [("OpenAI/Python 3.52.0", 500), ("opencode/1.18.33", 400)])

@@ -80,7 +80,7 @@ def test_a_refusal_at_a_nearly_empty_window_isnt_about_it() -> None:
 def test_what_is_known_never_grows(known: str) -> None:
     """A limit that the user set, that replies state or that a provider's profile has isn't grown."""
     lane = {
-        "settings": LaneConfig("up", "generic", 0, 5, rpm=60, tpm=0, grows=True, rpm_binding=True),
+        "settings": LaneConfig("up", "generic", 0, begin_at=5, rpm=60, tpm=0, grows=True, rpm_binding=True),
         "fixed": LaneConfig("up", "anthropic", 5, rpm=60, tpm=0),
     }.get(known, UNKNOWN)
     hands = Hands(lane)
