@@ -1,7 +1,8 @@
 """The sender of a request: the agent's name, the lane of its credential, the requested priority.
 
-In this order: `/agent/<name>/` in the base URL, the header `x-hivemind-agent` (or `x-hivemind-agent-id`), what the
-client sends by itself (session and sub-agent ids), and at last a fingerprint of the credential. The credential itself
+In this order: `/agent/<name>/` in the base URL, the header `x-hivemind-agent` (or `x-hivemind-agent-id`), which below a
+name in the path names one of its sub-agents, what the client sends by itself (session and sub-agent ids), and at last a
+fingerprint of the credential. A name with a slash, however it is given, is that of a sub-agent. The credential itself
 is never kept: a short one-way hash of it names the lane.
 """
 
@@ -15,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from urllib.parse import parse_qsl
 
-from hivemind.agent_names import LONGEST, BadName, KnownNames, fold, normalised
+from hivemind.agent_names import LONGEST, BadName, KnownNames, fold, normalised, same
 from hivemind.providers.base import Profile
 from hivemind.providers.clients import Client
 from hivemind.scheduler.ticket import FINAL_STATUS
@@ -79,6 +80,8 @@ def identify(
     if root is not None:
         claims.check(root, proven)
         agent, parent = _sub_agent(root, client, claims)
+        if parent is None and "/" in agent:
+            parent = claims.derived(agent.rpartition("/")[0])
     else:
         agent, parent = _by_client(client, session, claims)
         claims.check(agent, None)
@@ -94,11 +97,14 @@ def identify(
 
 
 def claimed_name(headers: Mapping[bytes, bytes], named: str | None) -> str:
-    """Return the name that a request gives in the path (`named`) or else in a header; empty where it gives none."""
-    if named:
-        return named
+    """Return the name that a request gives in the path (`named`) and in a header, by which it is one of the path's
+    sub-agents; empty where it gives none."""
     raw = next((found for name in AGENT_HEADERS if (found := headers.get(name))), None)
-    return "" if raw is None else decoded(raw[:MOST_NAME_BYTES])
+    told = "" if raw is None else decoded(raw[:MOST_NAME_BYTES]).strip(" /")
+    if not named or not told:
+        return named or told
+    within = same(told, named) or fold(told).startswith(f"{fold(named)}/")
+    return told if within else f"{named}/{told}"
 
 
 def fingerprint(headers: Mapping[bytes, bytes], query: bytes, auth_headers: tuple[bytes, ...] = ()) -> str:
@@ -306,7 +312,7 @@ class Claims:
             return
         name = fold(agent)
         if proven is not None:
-            if name != fold(proven):
+            if name != fold(proven) and not name.startswith(f"{fold(proven)}/"):
                 text = f"the token that was shown is {proven}'s, so the request can't be {agent}'s"
                 raise RequestRefused(FINAL_STATUS, text, "not_your_name")
             return

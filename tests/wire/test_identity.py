@@ -26,7 +26,7 @@ async def ask(
 
 
 ASKERS: dict[str, tuple[str, bytes, dict[str, str], str]] = {
-    "path": (f"/agent/alice{MESSAGES}", PLAIN_BODY, {"x-hivemind-agent": "bob"}, "alice"),
+    "path": (f"/agent/alice{MESSAGES}", PLAIN_BODY, {"x-hivemind-agent": "alice"}, "alice"),
     "escaped path": (f"/agent/a%20b{MESSAGES}", PLAIN_BODY, {}, "a b"),
     "header": (MESSAGES, PLAIN_BODY, {"x-hivemind-agent": "bob", "x-claude-code-session-id": SESSION}, "bob"),
     "other header": (MESSAGES, PLAIN_BODY, {"x-hivemind-agent-id": "carol"}, "carol"),
@@ -71,6 +71,25 @@ async def test_asker(path: str, body: bytes, headers: dict[str, str], agent: str
         assert (await ask(proxy, path, headers, body)).status_code == 200
         known = proxy.proxy.engine.world.take(proxy.proxy.engine.now()).agent_states()
         assert [(each.name, each.made_up) for each in known] == [(agent, agent not in ("alice", "a b", "bob", "carol"))]
+
+
+MEMBERS = {
+    "header below the path": ("/agent/crew", {"x-hivemind-agent": "writer"}),
+    "whole name below the path": ("/agent/crew", {"x-hivemind-agent": "Crew/writer"}),
+    "path": ("/agent/crew%2Fwriter", {}),
+    "header": ("", {"x-hivemind-agent": "crew/writer"}),
+    "the path twice": ("/agent/crew%2Fwriter", {"x-hivemind-agent": "crew/writer"}),
+}
+
+
+@pytest.mark.parametrize(("prefix", "headers"), MEMBERS.values(), ids=MEMBERS)
+async def test_a_name_with_a_slash_is_a_sub_agent_wherever_it_is_given(prefix: str, headers: dict[str, str]) -> None:
+    """A crew in one process, whose members have a header each: they share its budget and its line in the tree."""
+    async with between([ANSWER], [ANSWER]) as (proxy, _):
+        assert (await ask(proxy, f"/agent/crew{MESSAGES}")).status_code == 200
+        assert (await ask(proxy, prefix + MESSAGES, headers)).status_code == 200
+        views = {view.name: view for view in proxy.proxy.snapshot().agents}
+        assert {name: view.parent for name, view in views.items()} == {"crew": None, "crew/writer": "crew"}
 
 
 async def test_parent_of_a_sub_agent() -> None:
