@@ -80,7 +80,7 @@ def test_a_bad_spell_is_a_time(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_spells_hide_no_limit(tmp_path: Path) -> None:
     """A limit of requests in process that refuses with the status of spells is found in what these leave."""
-    made, path = world(318), tmp_path / "world.jsonl"
+    made, path = world(364), tmp_path / "world.jsonl"
     run(made, 1, path=path)
     (gate,) = made.rules.gates()
     assert isinstance(gate, Places)

@@ -67,7 +67,7 @@ def in_flight(scheduler: Scheduler, account: Account) -> Spent:
         for ticket in agent.tickets.values() if account in agent.accounts else ():
             if ticket.so_far is not None:
                 tokens, dark = ticket.so_far.total, ticket.request.model == "dark"
-                total = total.plus(Spent(tokens, 0.0 if dark else tokens / 1024, tokens if dark else 0))
+                total = total.plus(Spent(tokens, tokens / 1024, 0, tokens if dark else 0))
     return total
 
 

@@ -78,7 +78,8 @@ def _heads(keys: Keys) -> Iterator[Request]:
     for line in (*TEXTS, *NAMES):
         for coded in (str, spelled):
             place = f"client: header {line}"
-            yield place, _request("/v1/messages", line.format(coded(keys.known(place))), key=keys.unknown(OWN))
+            key = keys.known(place, lower=line.endswith("{}: 1"))
+            yield place, _request("/v1/messages", line.format(coded(key)), key=keys.unknown(OWN))
         # The request's own credential once more, in another place.
         own = keys.unknown(OWN)
         yield OWN, _request("/v1/messages", line.format(own), key=own)
@@ -171,7 +172,7 @@ def _odd(keys: Keys) -> Iterator[Request]:
         "client: method": (f"{keys.known('client: method')} / HTTP/1.1", host),
         "client: version": (f"GET / {keys.known('client: version')}", host),
         "client: first line": (keys.known("client: first line"),),
-        "client: host": ("GET /v1/models HTTP/1.1", f"host: {keys.known('client: host')}"),
+        "client: host": ("GET /v1/models HTTP/1.1", f"host: {keys.known('client: host', lower=True)}"),
         "client: folded line": (post, host, "x-api-key: a", f" {keys.unknown('client: folded line')}"),
         "client: no colon": (post, host, f"x-api-key {keys.unknown('client: no colon')}"),
         "client: space before the colon": (post, host, f"x-api-key : {keys.unknown('client: space before the colon')}"),

@@ -39,9 +39,11 @@ class Keys:
         """A key of no known form."""
         return self._made(place, f"{MARK}{len(self.made):04x}{MARK}")
 
-    def known(self, place: str) -> str:
-        """A key of the next known form."""
+    def known(self, place: str, *, lower: bool = False) -> str:
+        """A key of the next known form; `lower`: of one that is the same in lower case, as its place is repeated."""
         prefix, form = next(self._forms)
+        while lower and not (prefix.islower() and re.match(f"[{form.chars}]", "a")):
+            prefix, form = next(self._forms)
         body = f"{MARK}{len(self.made):04x}"
         body += "0" * (form.least - len(body) - len(MARK)) + MARK
         return self._made(place, prefix + (body if re.match(f"[{form.chars}]", "a") else body.upper()))
