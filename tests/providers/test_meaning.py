@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from time import thread_time, time
+from types import SimpleNamespace
 
 import pytest
 
+from hivemind.providers import errors
 from hivemind.providers.errors import classify, classify_event
 from hivemind.providers.meaning import meaning_of, plain_words
 from hivemind.providers.table import Meaning
@@ -193,8 +195,9 @@ def test_a_request_that_can_never_pass(message: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["copilot", "hugging face", "wallet", "zhipu", "cerebras"])
-def test_events_mean_the_same(name: str) -> None:
+def test_events_mean_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error inside a stream without a status is booked as the refusal that it is."""
+    monkeypatch.setattr(errors, "time", SimpleNamespace(time=lambda: NOW))
     failure = classify_event(json.dumps(USED_UP[name]).encode())
     assert (failure.kind, failure.status, failure.retryable) == (FailureKind.QUOTA, 429, False)
 
