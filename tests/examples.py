@@ -20,7 +20,7 @@ def register_profiles() -> None:
     None has a deadline, because other programs may be busy.
     """
     settings.register_profile("small", max_examples=25, deadline=None)
-    settings.register_profile("large", max_examples=100, deadline=None)
+    settings.register_profile("large", max_examples=60, deadline=None)
     settings.register_profile(
         "fuzz", max_examples=2000, deadline=None, derandomize=False, database=DirectoryBasedExampleDatabase(_DATABASE)
     )
@@ -38,10 +38,10 @@ def repeated() -> bool:
 
 
 def examples(large: int, few: int | None = None) -> int:
-    """Return a test's own `max_examples`: half of `large` in the large profile, ten times `large` in the fuzz profile,
+    """Return a test's own `max_examples`: a third of `large` in the large profile, ten times `large` in the fuzz profile,
     else `few`, which is an eighth of it, but 10 at least, where nothing else is said."""
     if settings.get_current_profile_name() == "large":
-        return max(_FEWEST, large // 2, few or 0)
+        return max(_FEWEST, large // 3, few or 0)
     if settings.get_current_profile_name() == "fuzz":
         return large * _FUZZ_TIMES
     return min(large, max(_FEWEST, large // _SHARE)) if few is None else few
