@@ -466,7 +466,7 @@ class Exchange:
                 await self._ended(tap)
                 whole = state.document and self.call.head.dialect.form is StreamForm.SSE
                 return await self._ended_early(response, state, b"".join(held), whole=whole)
-            signs = not held[-1] and self._shows_life(response, data)
+            signs = self._shows_life(response, data) and not held[-1]
             if (rest := tap.feed(data)) is not None:
                 await self._shared.steps.run(rest)
             if signs and not state.content_started:
@@ -489,11 +489,9 @@ class Exchange:
         return self.writer.started or not (head.client.silent_s or is_encoded(response.headers))
 
     async def _pass_comments(self, response: UpstreamResponse, comments: bytes) -> None:
-        """Begin the stream as the server has, with its comments. It may still fail: another attempt can follow them."""
+        """Begin the stream as the server has, with its comments; our own pings go on between them."""
         await self._stop_keepalive()
-        if not self.writer.started:
-            await self.writer.start(response.status, without(self._head(response), b"content-length"))
-        await self.writer.write(comments)
+        await self._pass_sign_of_life(response, comments)
         self._arm_keepalive(response)
 
     async def _answered_whole(self, response: UpstreamResponse, tap: Tap, first: bytes) -> bool:
@@ -522,11 +520,11 @@ class Exchange:
         await self._ended(tap)
         return await self._ended_early(response, tap.state, b"".join(held), whole=True)
 
-    async def _pass_sign_of_life(self, response: UpstreamResponse, blank: bytes) -> None:
-        """Pass on white space before a whole answer, which may still fail: another one can follow it."""
+    async def _pass_sign_of_life(self, response: UpstreamResponse, data: bytes) -> None:
+        """Pass on what comes before an answer, which may still fail: another attempt can follow it."""
         if not self.writer.started:
             await self.writer.start(response.status, without(self._head(response), b"content-length"))
-        await self.writer.write(blank)
+        await self.writer.write(data)
 
     async def _ended_early(self, response: UpstreamResponse, state: TapState, body: bytes, *, whole: bool) -> bool:
         """Handle a reply that was held to its end: a whole one, or a stream that ended or failed before its content."""

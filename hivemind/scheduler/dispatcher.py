@@ -158,6 +158,7 @@ class Dispatcher:
             self.ledger.join(each, charged_before=False)
             self.update_hold(each)
         self._regroup(moved, parent, now)
+        self.pump_lanes_of(parent, now)
 
     def _follow_line(self, agent: Agent, now: float) -> None:
         """Have decisions about agents that it turned out to be a part of hold for its tickets."""

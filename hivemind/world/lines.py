@@ -203,7 +203,7 @@ _LINES: Mapping[type[ev.Event], Callable[[Any], Words | None]] = {
     ev.Refused: _refused,
     ev.LaneOpened: lambda event: (
         *("info", "lane", event.lane),
-        f"{'turns out to be' if event.recognised else 'first request'} ({event.provider})",
+        f"recognised as {event.provider}" if event.recognised else f"first request ({event.provider})",
     ),
     ev.LaneRateLimited: lambda it: (
         "warn",

@@ -200,8 +200,8 @@ async def test_prefill(said: tuple[str, ...]) -> None:
     """A stream begins for its client as the server begins it, with the comments that tell how much of the prompt was
     read, which is shown; a failure after them is still made good unseen. A client to which an error event would be
     final gets all of it with the first content."""
-    fails, goes_on = asyncio.Event(), asyncio.Event()
-    first: Play = [head(SSE) + chunk(COMMENTS[0]), fails, Reset()]
+    more, fails, goes_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    first: Play = [head(SSE) + chunk(COMMENTS[0]), more, chunk(COMMENTS[1]), fails, Reset()]
     second: Play = [head(SSE) + chunk(COMMENTS[0]) + chunk(COMMENTS[1]), goes_on, b"".join(map(chunk, CHAT)) + END]
     async with between(first, second) as (proxy, upstream), raw(proxy.port) as streaming:
         await streaming.send(request("/v1/chat/completions", STREAM_BODY, *said))
@@ -210,12 +210,14 @@ async def test_prefill(said: tuple[str, ...]) -> None:
         if not said:
             status, headers = await streaming.head()
             assert (status, await streaming.chunk()) == (200, COMMENTS[0])
+        more.set()
+        await proxy.until(lambda world: _prefills(proxy) == [(7218, 7218)])
         fails.set()
-        await proxy.until(lambda world: _prefills(proxy) == [(2048, 7218), (7218, 7218)])
+        await proxy.until(lambda world: _prefills(proxy) == [(7218, 7218)] * 2)
         goes_on.set()
         if said:
             status, headers = await streaming.head()
-        assert (await streaming.body(headers)) == b"".join([*COMMENTS, *CHAT])
+        assert (await streaming.body(headers)) == b"".join([*([] if said else COMMENTS[1:]), *COMMENTS, *CHAT])
         assert (len(upstream.requests), proxy.snapshot().totals.failed) == (2, 0)
 
 

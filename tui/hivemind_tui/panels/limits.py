@@ -31,6 +31,7 @@ _ENDS = 9
 _COLUMNS = (("USED", 6), ("RESERVED", 9), ("LEFT", 6), ("OF", 6), ("RUNS OUT", _ENDS), ("RESETS", _ENDS))
 _TILE_COLUMNS = (("LEFT", 5), ("OF", 5), ("RUNS OUT", _ENDS), ("RESETS", _ENDS))
 _UNKNOWN = ("No rate window is known yet; the first reply's headers will tell.", "dim")
+_UNSTATED = ("No reply has stated a rate limit.", "dim")
 _CIRCUIT_BAR = 24
 _CIRCUIT_LABEL = 8
 
@@ -72,7 +73,7 @@ def render_windows(view: View, width: int, height: int, pen: Pen) -> list[Strip]
     items += [_plan(plan) for plan in state.plan]
     lines: Sequence[Strip | Row]
     if not items:
-        lines = [[_UNKNOWN]]
+        lines = [[_UNKNOWN if state.mean_ttft_s is None else _UNSTATED]]
     elif rows == 1:
         lines = [fitting(cells, _in_a_row(items))]
     elif len(items) < rows and cells >= _FIGURES:
