@@ -1,9 +1,22 @@
 """mlx-lm's server."""
 
-from hivemind.providers.table import Provider, Sign
+from hivemind.providers.table import Meaning, Provider, Refusal, Sign
 
 PROVIDER = Provider(
     name="mlx",
+    errors=r"\"error\":\s*\"generation thread died\"",
+    refusals=(
+        # Its model couldn't be loaded, or what computes has ended: it goes on listening, and nothing runs until it is
+        # started anew.
+        Refusal(
+            meaning=Meaning.FULL,
+            text="^generation thread died$",
+            status=404,
+            example='{"error": "generation thread died"}',
+            source="mlx-lm 0.32.2, seen with a model that isn't there",
+            seen="2026-11",
+        ),
+    ),
     signs=(
         Sign(
             server="BaseHTTP/",
