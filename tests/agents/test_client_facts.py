@@ -217,6 +217,19 @@ def test_what_goes_past_is_said(
     assert said.count("\n") == (said.count("requests go past HiveMind: ") == 1)
 
 
+@pytest.mark.parametrize(
+    "content", ["", "{", "[1]", '{"providers": [1], "modelProviders": {"openai": [1]}, "security": 2}']
+)
+@pytest.mark.parametrize("program", ["opencode", "cline", "qwen", "gemini", "codex", "crush", "pi", "aider"])
+def test_settings_that_are_no_settings_stop_no_client(program: str, content: str, tmp_path: Path) -> None:
+    """The client starts, and says itself what is wrong with them."""
+    files = (".cline/data/settings/providers.json", ".qwen/settings.json", ".gemini/settings.json", ".codex/auth.json")
+    for name in (*files, ".config/crush/crush.json", ".config/opencode/opencode.json", ".pi/agent/models.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    led(program, "hi", folder=tmp_path, HOME=str(tmp_path), OPENCODE_CONFIG_CONTENT=content)
+
+
 def test_codex_with_a_provider_of_its_own(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """config.toml may name one, above its tables; a ChatGPT login's token isn't sent to an OpenAI upstream."""
     written(tmp_path / "auth.json", _CHATGPT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from hivemind.agents.clients.arguments import Syntax, has, split
+from hivemind.agents.clients.arguments import Syntax, has, split, value_of
 from hivemind.agents.clients.facts import GO_ON, Call, Client
 from hivemind.setup.routes import SUFFIXES
 
@@ -69,12 +69,7 @@ _OTHERS = ("gemini", "flash", "deepseek", "r1", "grok", "quasar", "optimus")
 
 
 def _past(call: Call) -> str:
-    words = call.arguments
-    model = call.environ.get("AIDER_MODEL", "")
-    for number, word in enumerate(words):
-        name, equals, value = word.partition("=")
-        if name == "--model":
-            model = value if equals else "".join(words[number + 1 : number + 2])
+    model = value_of(call.arguments, "--model") or call.environ.get("AIDER_MODEL", "")
     provider, slash, _ = model.partition("/")
     if (slash and provider not in _SERVED) or (not slash and model.startswith(_OTHERS)):
         return f"they go to the provider of {model}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
 
 class Syntax:
@@ -78,6 +78,16 @@ def split(arguments: Iterable[str], syntax: Syntax) -> list[Word]:
         unknown = not equals and len(taken) == 1 and name not in syntax.flags
         del left[: len(taken) - 1]
         found.append(Word(name, taken))
+    return found
+
+
+def value_of(arguments: Sequence[str], *names: str) -> str:
+    """Return the last value that an option with one of these names is given; empty: none."""
+    found = ""
+    for number, word in enumerate(arguments):
+        name, equals, value = word.partition("=")
+        if name in names:
+            found = value if equals else "".join(arguments[number + 1 : number + 2])
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from hivemind.agents.clients.arguments import value_of
 from hivemind.agents.clients.facts import Call, Client, at, home, read_json
 
 _FILE = "CLINE_PROVIDER_SETTINGS_PATH"
@@ -14,26 +15,20 @@ _MODE = "CLINE_SESSION_BACKEND_MODE"
 call that started it, another run's maybe."""
 
 
-def _value(call: Call, *names: str) -> str:
-    """Return the value of an option; empty: it isn't given."""
-    words = call.arguments
-    for number, word in enumerate(words):
-        name, equals, value = word.partition("=")
-        if name in names:
-            return value if equals else "".join(words[number + 1 : number + 2])
-    return ""
-
-
 def _own_file(call: Call) -> str:
-    data = _value(call, "--data-dir") or call.environ.get("CLINE_DATA_DIR")
-    root = _value(call, "--config") or call.environ.get("CLINE_DIR") or os.path.join(home(call.environ), ".cline")
+    data = value_of(call.arguments, "--data-dir") or call.environ.get("CLINE_DATA_DIR")
+    root = (
+        value_of(call.arguments, "--config")
+        or call.environ.get("CLINE_DIR")
+        or os.path.join(home(call.environ), ".cline")
+    )
     return os.path.join(data or os.path.join(root, "data"), "settings", "providers.json")
 
 
 def _providers(call: Call) -> tuple[dict[str, object], str]:
     """Return the content of the file, and the provider in use."""
     content = read_json(call.environ.get(_FILE) or _own_file(call))
-    return content, _value(call, "-P", "--provider") or str(content.get("lastUsedProvider") or "cline")
+    return content, value_of(call.arguments, "-P", "--provider") or str(content.get("lastUsedProvider") or "cline")
 
 
 def _served(content: dict[str, object], name: str) -> str | None:

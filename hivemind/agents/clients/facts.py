@@ -82,11 +82,18 @@ def read_json(*path: str) -> dict[str, object]:
     """Return the object in a JSON file; empty: it holds none, or can't be read."""
     try:
         with open(os.path.join(*path), encoding="utf-8") as file:
-            text = file.read()
-        import json  # takes as long as all else here
-
-        found = json.loads(text)
+            return parse_json(file.read())
     except (OSError, ValueError):
+        return {}
+
+
+def parse_json(text: str) -> dict[str, object]:
+    """Return the object in a JSON text; empty: it holds none."""
+    import json  # takes as long as all else here
+
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

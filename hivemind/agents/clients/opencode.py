@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hivemind.agents.clients.arguments import Syntax, has, options, prompt_in, split
-from hivemind.agents.clients.facts import GO_ON, Call, Client, home, read_json
+from hivemind.agents.clients.facts import GO_ON, Call, Client, home, parse_json, read_json
 from hivemind.setup.routes import INLINE_TOKEN, opencode_providers
 
 _VARIABLE = "OPENCODE_CONFIG_CONTENT"
@@ -74,13 +74,12 @@ def _resume(call: Call, session: str) -> str | None:
 
 
 def _past(call: Call) -> str:
-    import json
     import os
 
     model = next((each.value for each in split(call.arguments, _SYNTAX) if each.name in ("-m", "--model")), None)
     config = call.environ.get("XDG_CONFIG_HOME") or os.path.join(home(call.environ), ".config")
-    files = [json.loads(call.environ[_VARIABLE])] if call.environ.get(_VARIABLE) else []
-    files += [read_json("opencode.json"), read_json(config, "opencode", "opencode.json")]
+    files = [parse_json(call.environ.get(_VARIABLE, "")), read_json("opencode.json")]
+    files.append(read_json(config, "opencode", "opencode.json"))
     provider, slash, _ = str(model or next((each["model"] for each in files if "model" in each), "")).partition("/")
     return "" if not slash or provider in opencode_providers("") else f"they go to its provider {provider}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from hivemind.agents.clients.arguments import value_of
 from hivemind.agents.clients.facts import Call, Client, at, home, read_json
 
 _SYSTEM = "QWEN_CODE_SYSTEM_SETTINGS_PATH"
@@ -47,11 +48,8 @@ def _flags(call: Call) -> None:
 
 
 def _past(call: Call) -> str:
-    words = call.arguments
     kinds = [at(file, "security", "auth").get("selectedType") for file in _files(call)]
-    kinds += [words[number + 1] for number, word in enumerate(words[:-1]) if word == "--auth-type"]
-    kinds += [word.partition("=")[2] for word in words if word.startswith("--auth-type=")]
-    kind = next((each for each in reversed(kinds) if each), None)
+    kind = value_of(call.arguments, "--auth-type") or next((each for each in reversed(kinds) if each), None)
     return "" if kind is None or kind in _SUFFIXES else f"its login is {kind}"
 
 
