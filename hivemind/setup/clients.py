@@ -486,10 +486,9 @@ def pi(target: Target) -> Steps:
 def cline(target: Target) -> Steps:
     key = shells.variable(target.shell, "OPENAI_API_KEY")
     url = shells.filled(target.shell, f"{target.base}/v1")
-    models = (("openai", key, "gpt-5.4"),)
-    lines = [f"cline auth -p {name} -k {secret} -b {url} -m {model}" for name, secret, model in models]
+    line = f"cline auth -p openai -k {key} -b {url} -m gpt-5.4"
     return Steps(
-        snippets=(Snippet("In a shell, with the model you want", "\n".join(lines), "shell"),),
+        snippets=(Snippet("In a shell, with the model you want", line, "shell"),),
         undo=Snippet("To undo it, run cline auth again, without -b.", ""),
         needs="An OpenAI upstream, and the key in OPENAI_API_KEY. cline auth takes a URL for no other provider; in"
         " ~/.cline/data/settings/providers.json anthropic takes the same as baseUrl. cline's own account goes past"

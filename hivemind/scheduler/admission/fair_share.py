@@ -117,9 +117,11 @@ class Share:
 
     def tally(self, priority: Priority) -> Tally:
         """Return what it was served in a class; a newcomer to the class begins at its level."""
-        if (tally := self.tallies.get(priority)) is None:
+        try:
+            return self.tallies[priority]
+        except KeyError:
             tally = self.tallies[priority] = Tally(self.levels[priority])
-        return tally
+            return tally
 
     def standing(self, priority: Priority) -> float:
         """Return what sorts those of a class that compete: the virtual time of the next request."""
@@ -220,15 +222,15 @@ class Line:
     def top(self) -> tuple[float, Backlog] | None:
         """Return the backlog that is next by what its share was served, and its standing; None: no ticket waits that
         isn't left out of the order."""
-        while self.heap:
-            standing, key, stamp, backlog = self.heap[0]
+        while heap := self.heap:
+            standing, key, stamp, backlog = heap[0]
             if stamp == backlog.stamp:
                 if backlog.key == key:
                     return standing, backlog
-                heappop(self.heap)
+                heappop(heap)
                 self.offer(backlog)
             else:
-                heappop(self.heap)
+                heappop(heap)
         return None
 
     def clear(self) -> None:
@@ -330,12 +332,12 @@ def in_turn(lines: list[Line], now: float, kept: frozenset[Share]) -> Iterator[E
     """Yield a class's tickets, by sort keys, in fair order: of the share that was served least, which is then charged,
     and so on. The turn of the shares in `kept` comes first."""
     entries = merge(*(_ascending(line.heap) for line in lines))
+    among = {id(line) for line in lines}
     seen: set[Share] = set()
     order: list[tuple[float, Key, Ticket, Share, Iterator[Entry]]] = []
 
     def enter(standing: float, share: Share) -> None:
         seen.add(share)
-        among = {id(line) for line in lines}
         backlogs = [backlog for backlog in share.backlogs.values() if id(backlog.among) in among]
         members = [backlog.members for backlog in backlogs if backlog.members is not None]
         rest = in_turn(members, now, kept) if members else merge(*(backlog.ascending(now) for backlog in backlogs))

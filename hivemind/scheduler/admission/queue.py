@@ -41,6 +41,7 @@ from hivemind.scheduler.ticket import OVERDUE_S, Agent, Ticket, TicketState
 from hivemind.scheduler.types import Priority
 
 AWAITED_S = 0.01  # how long a slot is kept for an agent whose answer has just come, if it would be next
+_CLASSES = tuple(Priority)  # an enumeration itself is iterated slowly
 MOST_AWAITED = 64  # agents that are considered for that
 DEEPEST = 8  # shares within shares; agents that are further down compete with the last one above them
 
@@ -69,7 +70,7 @@ class LaneQueue:
 
     def push(self, ticket: Ticket, now: float) -> None:
         """Add a ticket (in state QUEUED)."""
-        share = self._share(ticket.agent, now)
+        share = self._shares.get(ticket.agent.name) or self._share(ticket.agent, now)
         priority = ticket.priority
         place = (ticket.request.family, priority)
         if (band := self._bands.get(place)) is None:
@@ -79,7 +80,7 @@ class LaneQueue:
             self._unserved_since[priority] = now
             self._passes[priority] = 0
         for each in share.descent:
-            tally = each.tallies.get(priority) or each.tally(priority)
+            tally = each.tally(priority)
             if not each.waiting:
                 each.since, each.overdue = now, False
             if not tally.waiting:
@@ -260,7 +261,7 @@ class LaneQueue:
         """Charge a ticket that was granted by its estimate, and note whose turn it was."""
         priority = ticket.served_as = ticket.priority
         ticket.shared = ticket.weight
-        share = self._share(ticket.agent, now)
+        share = self._shares.get(ticket.agent.name) or self._share(ticket.agent, now)
         if self.waiting:
             self._passes = [passes + 1 for passes in self._passes]
             self._passes[priority] = 0
@@ -268,7 +269,7 @@ class LaneQueue:
         charged: list[tuple[Share, Tally]] = []
         waiting = self._counts[priority]
         for each in share.descent:
-            tally = each.tallies.get(priority) or each.tally(priority)
+            tally = each.tally(priority)
             contended = waiting > tally.waiting
             waiting = tally.waiting
             if contended and not each.overdue and tally.served > each.levels[priority]:
@@ -345,14 +346,12 @@ class LaneQueue:
                 yield from (ticket for _, ticket in backlog.ascending(now))
 
     def _share(self, agent: Agent, now: float) -> Share:
-        """Return the share of the agent's own requests."""
-        share = self._shares.get(agent.name)
-        if share is None:
-            share = self._tree(agent, now)
-            if agent.has_children and self._config.fairness == "roots" and len(share.line) < DEEPEST:
-                share = Share(now, share.within, share)
-            share.paused = agent.held
-            self._shares[agent.name] = share
+        """Return a share for the agent's own requests, which has none yet."""
+        share = self._tree(agent, now)
+        if agent.has_children and self._config.fairness == "roots" and len(share.line) < DEEPEST:
+            share = Share(now, share.within, share)
+        share.paused = agent.held
+        self._shares[agent.name] = share
         return share
 
     def _tree(self, agent: Agent, now: float) -> Share:
@@ -423,7 +422,8 @@ class LaneQueue:
 
     def _classes(self, now: float) -> list[Priority]:
         """Return the classes in which tickets wait, most urgent now first."""
-        classes = [priority for priority in Priority if self._counts[priority]]
+        counts = self._counts
+        classes = [priority for priority in _CLASSES if counts[priority]]
         if len(classes) < 2:
             return classes
         return sorted(classes, key=lambda priority: self._rank(priority, now))
