@@ -146,6 +146,8 @@ class LeasedReference(Reference):
 
     def fits(self, entry: Entry, now: float, *, surely: bool) -> bool:
         road, book, family = self.roads[entry.lane], self.books[entry.lane], entry.ticket.request.family
+        if surely and self.is_shut(road, family, now):
+            return False
         for kind, (limit, binding), amount in (("r", road.rpm, 1.0), ("t", road.tpm, float(entry.tokens))):
             if not limit or (not surely and not binding and family in road.stated):
                 continue
