@@ -251,19 +251,24 @@ class Ticket:
     @property
     def overdue_at(self) -> float:
         """When it goes before its agent's other requests: after a minute, or after half the time that it may wait."""
-        return self.arrived_at - self.request.waited_s + self._bound_s
+        return self.times[1]
 
     @property
     def turn_at(self) -> float:
         """From when on no request of its agent that comes later passes it: the longer its prompt, the later, up to half
         of what makes it overdue. The prompt's length counts, since estimates change with what is learned, and the
         agent's next requests would pass its first ones."""
-        longest_s = 0.5 * self._bound_s
-        return self.arrived_at - self.request.waited_s + min(self.request.size_chars / CHARS_PER_S, longest_s)
+        return self.times[0]
 
     @property
-    def _bound_s(self) -> float:
-        return min(OVERDUE_S, 0.5 * (self.expires_at - self.arrived_at))
+    def times(self) -> tuple[float, float]:
+        """Its `turn_at` and `overdue_at`."""
+        request = self.request
+        bound_s = 0.5 * (self.expires_at - self.arrived_at)
+        if bound_s > OVERDUE_S:
+            bound_s = OVERDUE_S
+        came_at, later_s = self.arrived_at - request.waited_s, request.size_chars / CHARS_PER_S
+        return came_at + (later_s if later_s < 0.5 * bound_s else 0.5 * bound_s), came_at + bound_s
 
     @property
     def weight(self) -> float:

@@ -162,8 +162,9 @@ class Backlog:
 
     def push(self, ticket: Ticket) -> None:
         """Add an agent's own ticket, which is counted already."""
-        heappush(self.heap, ((1 if ticket.front else 2, ticket.turn_at, ticket.entry), ticket))
-        heappush(self.bounds, ((LATE, ticket.overdue_at, ticket.entry), ticket))
+        turn_at, overdue_at = ticket.times
+        heappush(self.heap, ((1 if ticket.front else 2, turn_at, ticket.entry), ticket))
+        heappush(self.bounds, ((LATE, overdue_at, ticket.entry), ticket))
 
     def first(self, now: float) -> Entry | None:
         """Return the agent's next ticket with its sort key."""
