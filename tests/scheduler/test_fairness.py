@@ -335,3 +335,14 @@ def test_who_becomes_a_child_while_it_waits_moves_to_its_parents_share() -> None
         order.append(holder.agent.name)
     assert order.count("solo") in (5, 6), order
     assert set(order) == {"solo", "crew", "a", "b"}
+
+
+def test_a_class_that_has_waited_long_is_as_urgent_when_its_agent_starts_another() -> None:
+    """What a class waited isn't lost when all of its requests are moved to a share of their own."""
+    hands = Hands(lane_config(slots=1), queue=QueueConfig(ageing_s=5.0))
+    holder, waits = hands.arrive("crew"), hands.arrive("crew", priority=Priority.NORMAL)
+    hands.now = 15.0
+    later = hands.arrive("crew/a", parent="crew", priority=Priority.CRITICAL)
+    hands.succeed(holder, Usage(100, 0, 0, 50))
+    assert hands.granted == [waits]
+    assert later.in_queue

@@ -201,6 +201,7 @@ class Histories(RuleBasedStateMachine):
         self.earlier: list[Event] = []
         """What happened before the last restart."""
         self.lost: Counter[str] = Counter()
+        self.moved: Counter[tuple[str | None, bool]] = Counter()
         """What requests in flight had used when the proxy died, by agent."""
         self.disk: tuple[dict[str, SavedAgent], dict[str, SavedTask]] = {}, {}
         self.patches: list[Any] = [
@@ -363,8 +364,12 @@ class Histories(RuleBasedStateMachine):
 
     @rule(command=COMMANDS)
     def command(self, command: Command) -> None:
+        before = self.used_by()
         try:
             self.hands.apply(command)
+            if isinstance(command, BeginAgent):  # an agent that is moved is charged to others from now on
+                after = self.used_by()
+                self.moved.update({key: used - after.get(key, 0) for key, used in before.items()})
         except Rejected:
             named = SetPriority | PauseAgent | StopAgent | BoostAgent | EndAgent | Tune | TaskCommand | ReleaseLane
             assert isinstance(command, named) or (isinstance(command, SetBudget) and command.agent is None)
@@ -441,19 +446,34 @@ class Histories(RuleBasedStateMachine):
                 else:
                     assert ticket.refusal is not None or not agent.cut_off, "it goes on though its agent is stopped"
 
+    @property
+    def accounts(self) -> dict[tuple[str | None, bool], Account]:
+        """All accounts, by owner and whether they are of its own use alone."""
+        agents = self.hands.scheduler.agents.everyone
+        accounts: dict[tuple[str | None, bool], Account] = {(None, False): self.hands.scheduler.pool}
+        for agent in agents:
+            accounts |= {(agent.name, True): agent.own, (agent.name, False): agent.tree}
+        return accounts
+
+    def used_by(self) -> dict[tuple[str | None, bool], int]:
+        """What all agents used that an account is charged for now."""
+        used = Counter[str](self.lost)
+        for event in (*self.earlier, *self.hands.log):
+            used[getattr(event, "agent", "")] += usage.total if (usage := getattr(event, "usage", None)) else 0
+        agents = list(self.hands.scheduler.agents.everyone)
+        under = {
+            key: [each.name for each in agents if account in each.accounts] for key, account in self.accounts.items()
+        }
+        return {key: sum(used[name] for name in names) for key, names in under.items()}
+
     @invariant()
     def the_books_agree(self) -> None:
         """An agent's account is the sum of its own and its parts', a subtree's that of all in it, the pool's of all."""
         if not hasattr(self, "hands"):
             return
-        scheduler = self.hands.scheduler
-        agents = list(scheduler.agents.everyone)
-        used = Counter[str](self.lost)
-        for event in (*self.earlier, *self.hands.log):
-            used[getattr(event, "agent", "")] += usage.total if (usage := getattr(event, "usage", None)) else 0
-        for account in {scheduler.pool, *(each for agent in agents for each in (agent.own, agent.tree))}:
-            under = {agent.name for agent in agents if account in agent.accounts}
-            assert account.ever.tokens == sum(used[name] for name in under)
+        agents, used = list(self.hands.scheduler.agents.everyone), self.used_by()
+        for key, account in self.accounts.items():
+            assert account.ever.tokens == used[key] + self.moved[key]
             assert account.ever.tokens >= account.used("day").tokens >= 0
         for agent in agents:
             alone = {each.name for each in agents if agent in each.line}

@@ -144,6 +144,7 @@ class LaneQueue:
     def regroup(self, moved: list[Agent], parent: Agent, tickets: list[Ticket], now: float) -> None:
         """Count these waiting tickets, of agents that got another line of ancestors and of the new parent, where they
         belong now."""
+        served = self._unserved_since[:], self._passes[:]
         for ticket in tickets:
             self.drop(ticket)
         for agent in (parent, *moved):
@@ -154,6 +155,7 @@ class LaneQueue:
             tree.paused = False  # the parent's own requests are a member of it
         for ticket in tickets:
             self.push(ticket, now)
+        self._unserved_since, self._passes = served  # a class of which all were moved waits as long as it did
 
     def pick(
         self, now: float, delay_s: Callable[[Ticket], float], free: float = math.inf
