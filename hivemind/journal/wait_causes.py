@@ -68,11 +68,6 @@ class WaitCauses:
         """The name of the cause that took most; empty: nothing waited."""
         return max(self.seconds, key=lambda cause: self.seconds[cause], default="")
 
-    def share(self, cause: str) -> float:
-        """The part of all waits that this cause took, 0 to 1."""
-        total_s = self.total_s
-        return self.seconds.get(cause, 0.0) / total_s if total_s else 0.0
-
     def by_size(self) -> list[tuple[str, float]]:
         """Causes and seconds, the largest first."""
         return sorted(self.seconds.items(), key=lambda each: -each[1])
@@ -94,20 +89,6 @@ def shares_text(causes: WaitCauses) -> str:
     if len(parts) == 1:
         return WAITED_FOR[shown[0][0]]
     return f"{', '.join(parts[:-1])} and {parts[-1]}"
-
-
-def largest_change(before: Sequence[WaitCauses], after: Sequence[WaitCauses]) -> tuple[str, float]:
-    """Return the cause whose mean time changed most in the direction in which all waits together changed, and by how
-    many seconds (negative: less). An empty name: nothing changed."""
-    changes = {cause: _mean(after, cause) - _mean(before, cause) for cause in CAUSES}
-    total = math.fsum(changes.values())
-    cause = max(changes, key=lambda each: changes[each] * (1 if total > 0 else -1))
-    changed_s = changes[cause]
-    return (cause, changed_s) if changed_s * total > 0 else ("", 0.0)
-
-
-def _mean(runs: Sequence[WaitCauses], cause: str) -> float:
-    return math.fsum(run.seconds.get(cause, 0.0) for run in runs) / len(runs) if runs else 0.0
 
 
 def causes_of(seconds: Sequence[float]) -> WaitCauses:

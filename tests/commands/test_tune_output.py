@@ -20,12 +20,11 @@ from hivemind.lab.simulate.overrides import Change
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.tune.promise import Promise, WhyNot
 from hivemind.lab.tune.space import RecordedSettings
-from hivemind.lab.tune.tuning import Candidate, KeptChange, TuningProgress, TuningResult
+from hivemind.lab.tune.tuning import Candidate, TuningProgress, TuningResult
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 
 RUN = replace(FiguresFold().figures(), agents=1, finished=1, wall_s=100.0, busiest=12)
 CHANGES = (Change("max_concurrency", 8),)
-KEPT = (KeptChange(CHANGES[0], 1.0),)
 WIDE = Candidate((Change("max_concurrency", 24),), (0.3567,) * 6, "", beyond=True)
 BEGAN = [RecordedSettings(SchedulerConfig(), (LaneConfig("here", "generic", max_concurrency=12),), 12)]
 
@@ -41,7 +40,7 @@ def found(gain: Range | None, why_not: WhyNot = "", experiment: Candidate | None
     drawn = Drawn((RUN, RUN), (after, after), 1.0, (0, 0))
     prediction = Prediction(CHANGES, RUN, RUN, RUN, after, drawn, UNCHECKED)
     promise = Promise("wall_time", CHANGES, (prediction,), (gain,), gain, why_not)
-    return TuningResult("wall_time", 60, KEPT, 0.2, promise, experiment)
+    return TuningResult("wall_time", 60, CHANGES, 0.2, promise, experiment)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +89,7 @@ def found(gain: Range | None, why_not: WhyNot = "", experiment: Candidate | None
             "Nothing is recommended: it was interrupted before anything better was found.",
         ),
         (
-            TuningResult("dollars", 8, KEPT, 0.25, None, None, "time"),
+            TuningResult("dollars", 8, CHANGES, 0.25, None, None, "time"),
             "Nothing is recommended: time was up before max_concurrency 8 was validated; in the search it took 25 % off"
             " the dollars, some of which is luck.",
         ),

@@ -32,17 +32,6 @@ def test_everything_in_order() -> None:
     assert (writer.waiting, writer.written, writer.path) == (0, 13, Path("b.jsonl"))
 
 
-def test_a_line_that_cannot_be_made(caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged, and those after it are written."""
-    disk = Disk()
-    writer = writing(disk)
-    writer.put(DeferredLines(lambda: bytes(1 // 0), 1))
-    writer.put(b"1\n")
-    assert writer.close() == 0
-    assert disk.sheets["a.jsonl"] == b"1\n"
-    assert [each.levelno for each in caplog.records] == [logging.ERROR]
-
-
 def test_tidying_that_fails(caplog: pytest.LogCaptureFixture) -> None:
     """It is logged, and writing goes on."""
     disk = Disk()

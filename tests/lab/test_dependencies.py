@@ -52,7 +52,7 @@ def test_those_that_share_a_name_go_their_own_ways(tmp_path: Path) -> None:
 
 
 def test_a_parent_waits_for_all_of_its_sub_agents(tmp_path: Path) -> None:
-    """It goes on when the last of them is done."""
+    """They begin after its answer, and it goes on when the last of them is done."""
 
     def sub(at: float, ticket: int, name: str, takes_s: float) -> Iterator[ev.Event]:
         yield request(at, ticket, name, parent="lead")
@@ -67,6 +67,7 @@ def test_a_parent_waits_for_all_of_its_sub_agents(tmp_path: Path) -> None:
         served(6.0, 4, "lead"),
         served(7.5, 5, "lead"),
     )
+    assert causes(recording, 2) == causes(recording, 3) == [(1, 0.5)]
     assert causes(recording, 4) == [(2, 0.5), (3, 0.5)]
     assert causes(recording, 5) == [(4, 0.5)]
 

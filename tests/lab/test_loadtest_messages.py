@@ -95,7 +95,6 @@ def test_a_hivemind_is_told_who_asks() -> None:
     """By a header, with the priority that was asked for, and the token that it wants of agents."""
     message = made(
         request(1, agent="frédéric", priority=Priority.LOW),
-        agent_header="X-HiveMind-Agent",
         hivemind=True,
         token="let-me-in",
     )
@@ -105,9 +104,8 @@ def test_a_hivemind_is_told_who_asks() -> None:
 
 
 def test_others_are_told_nothing_of_agents() -> None:
-    """No header of ours goes to a provider, unless one was asked for."""
+    """No header of ours goes to a provider."""
     assert not [name for name, _ in made(request(1, priority=Priority.LOW)).headers if b"hivemind" in name]
-    assert dict(made(request(1), agent_header="x-user").headers)[b"x-user"] == b"ann"
 
 
 def test_a_client_that_names_its_sub_agents_does_so_again() -> None:
@@ -120,9 +118,7 @@ def test_a_client_that_names_its_sub_agents_does_so_again() -> None:
         ("x-claude-code-session-id", "11111111-2222"),
         ("x-claude-code-agent-id", "helper1"),
     )
-    sent = made(
-        request(1, agent="ann/helper1", has_body=True), recorded, agent_header="x-hivemind-agent", hivemind=True
-    )
+    sent = made(request(1, agent="ann/helper1", has_body=True), recorded, hivemind=True)
     assert dict(sent.headers)[b"x-hivemind-agent"] == b"ann"
 
 

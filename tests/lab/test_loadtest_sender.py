@@ -9,7 +9,7 @@ import pytest
 from lab.loadtest_kit import request
 
 from hivemind.lab.loadtest.messages import OutgoingRequest
-from hivemind.lab.loadtest.requests import RecordedRequest, RequestResult, Sent, predecessors
+from hivemind.lab.loadtest.requests import RecordedRequest, RequestResult, Sent
 from hivemind.lab.loadtest.sender import Sender
 from hivemind.lab.simulate.clock import run_virtual
 from hivemind.providers.base import Facts
@@ -33,8 +33,6 @@ def sent(
     *,
     takes_s: float = 1.0,
     speed: float = 1.0,
-    max_in_flight: int = 0,
-    think: bool = False,
 ) -> list[Sent]:
     """A run against something that takes so long for an answer."""
 
@@ -43,8 +41,8 @@ def sent(
         return RequestResult(200, "", None, takes_s, None)
 
     async def run() -> list[Sent]:
-        sender = Sender(send, message, speed=speed, max_in_flight=max_in_flight)
-        await sender.run(requests, predecessors(requests) if think else None)
+        sender = Sender(send, message, speed=speed)
+        await sender.run(requests)
         assert sender.in_flight == 0
         return sender.sent
 
@@ -66,27 +64,6 @@ def test_requests_go_as_they_were_recorded() -> None:
 def test_faster_or_slower(speed: float, at: float) -> None:
     """Times are divided."""
     assert moments(sent([request(1, 1.0), request(2, 5.0)], speed=speed)) == [(1, 0.0, 0.0), (2, at, 0.0)]
-
-
-def test_no_more_at_once_than_wanted() -> None:
-    """Who has to wait is late, and told so."""
-    requests = [request(number, 0.0) for number in (1, 2, 3)]
-    assert moments(sent(requests, max_in_flight=2)) == [(1, 0.0, 0.0), (2, 0.0, 0.0), (3, 1.0, 1.0)]
-
-
-def test_agents_may_wait_for_their_answers() -> None:
-    """Then the next request comes after the answer and as long a thought as recorded; other agents go on as they are,
-    and so does what an agent asked beside."""
-    requests = [
-        request(1, 0.0, recorded=SECOND),
-        request(2, 0.5, recorded=SECOND),
-        request(3, 2.0, recorded=SECOND),
-        request(4, 3.5, recorded=SECOND),
-        request(5, 4.0, agent="bob"),
-    ]
-    found = moments(sent(requests, takes_s=3.0, think=True))
-    assert found == [(1, 0.0, 0.0), (2, 0.5, 0.0), (3, 4.0, 0.0), (5, 4.0, 0.0), (4, 7.5, 0.0)]
-    assert moments(sent(requests[:3], takes_s=3.0, think=True, speed=2.0))[2] == (3, 3.5, 0.0)
 
 
 def test_it_can_be_stopped() -> None:

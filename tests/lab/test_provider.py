@@ -49,34 +49,6 @@ def test_a_place_too_many_is_noticed(tmp_path: Path) -> None:
     assert (provider.failures.spells, provider.failures.chance) == (None, [])
 
 
-def test_overload_by_chance_is_chance(tmp_path: Path) -> None:
-    """Where it came with one at work as with many, it says nothing about places."""
-    events: list[ev.Event] = []
-    for round_ in range(8):
-        at = round_ * 10.0
-        events += retried(at, round_ * 10, "b", FailureKind.OVERLOADED, status=529, again_s=3.0)
-        for place in range(3):
-            events += served(at + 5.0 + place / 100, round_ * 10 + 1 + place, f"a{place}", takes_s=2.0)
-    provider = of(recorded(tmp_path, events))
-    assert provider.places is None
-    assert len(provider.failures.chance) == 8
-    assert provider.failures.rate == pytest.approx(8 / 40)
-
-
-def test_a_bad_spell_is_a_time(tmp_path: Path) -> None:
-    """Many failures in a row, of several requests, belong to the time rather than to the requests."""
-    before = [event for n in range(10) for event in served(float(n) * 2, n, "a")]
-    bad: list[ev.Event] = []
-    for n in range(8):
-        bad += retried(30.0 + n / 2, 20 + n, f"b{n}", FailureKind.SERVER_ERROR, status=503, again_s=20.0)
-    provider = of(recorded(tmp_path, before, bad))
-    assert provider.failures.spells is not None
-    (spell,) = provider.failures.spells.recorded
-    assert 19.0 < spell.began_at <= 30.0
-    assert 33.5 < spell.ended_at < 50.1
-    assert provider.failures.chance == []
-
-
 @pytest.mark.slow
 def test_spells_hide_no_limit(tmp_path: Path) -> None:
     """A limit of requests in process that refuses with the status of spells is found in what these leave."""

@@ -49,24 +49,6 @@ def test_requests_side_by_side_come_side_by_side(tmp_path: Path) -> None:
     assert first.after == []
 
 
-def test_a_sub_agent_begins_after_what_its_parent_did(tmp_path: Path) -> None:
-    """And the parent goes on after the sub-agent that it did nothing beside."""
-    trace = recorded(
-        tmp_path,
-        served(0.0, 1, "lead", takes_s=2.0),
-        [request(3.0, 2, "lead/sub", parent="lead")],
-        [
-            ev.Granted(3.0, 2, "lead/sub", LANE, 1, 0.0),
-            ev.Finished(6.0, 2, "lead/sub", LANE, "m", 200, 1, None, 3.0),
-        ],
-        served(6.5, 3, "lead"),
-    ).trace
-    ((_, lead),) = trace.start
-    assert after(lead) == [(1.0, "lead/sub")]
-    (_, sub) = lead.after[0]
-    assert after(sub) == [(0.5, "lead")]
-
-
 def test_the_same_again_after_a_failure_is_a_repetition(tmp_path: Path) -> None:
     """Which isn't needed where the first one is answered."""
     fails = [

@@ -83,13 +83,6 @@ def test_a_retry_goes_back_to_the_queue() -> None:
     assert requests.requeue_due(9.0) == []
 
 
-@pytest.mark.parametrize("event", [granted(), first_content(), failed(1.0), failed(None), finished(), abandoned()])
-def test_events_of_unknown_requests_are_ignored(event: ev.Event) -> None:
-    """Their beginning is missing."""
-    requests, request = folded(event)
-    assert (request, requests.by_ticket, requests.in_flight) == (None, {}, 0)
-
-
 def test_a_request_begins_with_the_state_that_lists_it() -> None:
     """It has its whole past, and its waits since that moment can be told apart."""
     past = [arrived(), granted(), failed(1.0, at=2.0), arrived(2, "ben", at=1.0)]

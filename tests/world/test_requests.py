@@ -6,7 +6,7 @@ import pytest
 from world.kit import LANE, USED, abandoned, arrived, commanded, failed, finished, first_content, granted, refused, told
 
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.types import Priority, Usage
+from hivemind.scheduler.types import Priority
 from hivemind.world.snapshot import ATTEMPTS_KEPT, ENDS, REQUESTS_PAGE, AttemptView, RequestView
 from hivemind.world.world import World
 
@@ -44,20 +44,6 @@ def test_an_answered_request_has_its_times_its_usage_and_its_attempt() -> None:
     assert view.duration_s(99.0) == 5.0
 
 
-def test_a_failed_attempt_that_was_made_good_is_there_beside_the_good_one() -> None:
-    """With what it used, and the pause after it; waits add up."""
-    used = Usage(1, 2, 3, 4)
-    world = told(arrived(), granted(), failed(1.5, at=2.0, usage=used, message="slow down"))
-    world.apply(ev.Granted(5.0, 1, "ann", LANE, 2, 1.5))
-    world.apply(finished(at=9.0, attempts=2))
-    view = only_request(world)
-    assert view.attempts == (
-        AttemptView(1, 0.0, 1.0, None, 2.0, "rate_limited", 429, "slow down", 1.5),
-        AttemptView(2, 3.5, 5.0, None, 9.0, "answered", 200, "", None),
-    )
-    assert (view.waited_s, view.last_error, view.usage) == (4.0, "slow down", Usage(101, 22, 33, 44))
-
-
 @pytest.mark.parametrize(
     ("end", "state", "status", "outcome"),
     [
@@ -80,23 +66,6 @@ def test_one_that_is_cut_after_its_agent_was_stopped_says_so() -> None:
     """Its connection is gone, but it wasn't the client who left."""
     world = told(arrived(), granted(), commanded("StopAgent", agent="ann", stopped=True), abandoned())
     assert only_request(world).state == "stopped"
-
-
-@pytest.mark.parametrize(
-    ("events", "state"),
-    [
-        ((), "queued"),
-        ((granted(),), "waiting"),
-        ((granted(), first_content()), "streaming"),
-        ((granted(), failed(30.0)), "retry"),
-        ((granted(), failed(1.0)), "queued"),
-    ],
-)
-def test_an_open_request_has_the_state_of_its_ticket(events: tuple[ev.Event, ...], state: str) -> None:
-    """And nothing yet of what only its end brings."""
-    view = only_request(told(arrived(), *events))
-    assert (view.state, view.over, view.ended_at, view.status, view.dollars) == (state, False, None, None, None)
-    assert view.duration_s(8.0) == 8.0
 
 
 def test_asked_again_only_what_changed_is_told() -> None:
@@ -155,16 +124,6 @@ def test_many_come_in_pages() -> None:
     assert set(found) == {2, *range(REQUESTS_PAGE + 1, 2 * REQUESTS_PAGE + 10)}
     assert found[2].state == "waiting"
     assert world.requests(revision, 1.0).changed == ()
-
-
-def test_two_who_ask_get_the_same() -> None:
-    """One's asking doesn't take anything from the other."""
-    world = told(arrived(1))
-    mine = world.requests(0, 1.0)
-    world.apply(arrived(2))
-    assert [view.ticket for view in world.requests(mine.revision, 1.0).changed] == [2]
-    assert [view.ticket for view in world.requests(mine.revision, 1.0).changed] == [2]
-    assert [view.ticket for view in world.requests(0, 1.0).changed] == [1, 2]
 
 
 def test_a_revision_of_another_life_gets_everything() -> None:

@@ -233,7 +233,7 @@ def _write(path: Path, found: TuningResult, *, ask: bool, out: TextIO) -> None:
 
     if not found.recommended:
         raise UsageError("nothing is written: no settings were found that are certainly better")
-    values = {each.change.name: each.change.value for each in found.kept}
+    values = {each.name: each.value for each in found.kept}
     try:
         made = draft(path, {name: value for name, value in values.items() if isinstance(value, int | float)})
         if not made.diff:

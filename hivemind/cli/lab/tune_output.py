@@ -21,7 +21,6 @@ from hivemind.text.humanise import percent, plural
 from hivemind.text.table import Cell, TextColumn, lines, styled, wrapped
 
 GOALS: dict[Goal, str] = {"wall_time": "wall time", "p95_wait": "p95 of waits", "dollars": "dollars"}
-_WORTH = "worth: the share of the gain that is lost if that change alone is undone"
 _LEGEND = (
     "RECORDED is what the journal holds; of runs with the chosen settings,"
     f" {percent(CONFIDENCE)} are within the interval."
@@ -50,7 +49,7 @@ def sentence(found: TuningResult) -> str:
         why = "it was interrupted" if found.stopped == "interrupted" else "time was up"
         if not found.kept:
             return f"Nothing is recommended: {why} before anything better was found."
-        changes = _named([each.change for each in found.kept])
+        changes = _named(found.kept)
         took = percent(found.searched)
         return (
             f"Nothing is recommended: {why} before {changes} was validated; in the search it took {took} off the"
@@ -130,11 +129,8 @@ def as_text(
     text = [styled(each, style) for each in wrapped(sentence(found), room)]
     if found.kept and (found.recommended or found.promise is not None):
         foreign = all(each.began.foreign for each in recordings)
-        worth = len(found.kept) > 1 and any(each.worth is not None for each in found.kept)
-        columns = _columns(foreign=foreign, recommended=found.recommended, worth=worth)
-        text += ["", *lines(columns, _changes(found, began, worth), room)]
-        if worth:
-            text += [styled(line, "dim") for line in wrapped(_WORTH, room)]
+        columns = _columns(foreign=foreign, recommended=found.recommended)
+        text += ["", *lines(columns, _changes(found, began), room)]
     if found.promise is not None and found.recommended:
         for place, recording in enumerate(recordings):
             text += ["", *_figures(recording, found.promise, place, room)]
@@ -152,22 +148,18 @@ def range_text(gain: Range) -> str:
     return f"{percent(gain.value)} ({percent(gain.low).removesuffix(' %')} to {percent(gain.high)})"
 
 
-def _columns(*, foreign: bool, recommended: bool, worth: bool) -> tuple[TextColumn, ...]:
+def _columns(*, foreign: bool, recommended: bool) -> tuple[TextColumn, ...]:
     """Return the columns of the changes; nothing is chosen where nothing is recommended."""
     before, after = "USUAL" if foreign else "RECORDED", "CHOSEN" if recommended else "BEST FOUND"
-    columns = (TextColumn("SETTING"), TextColumn(before, right=True), TextColumn(after, right=True))
-    return (*columns, TextColumn("WORTH", right=True)) if worth else columns
+    return TextColumn("SETTING"), TextColumn(before, right=True), TextColumn(after, right=True)
 
 
-def _changes(found: TuningResult, began: Sequence[RecordedSettings], worth: bool) -> list[list[Cell | str]]:
+def _changes(found: TuningResult, began: Sequence[RecordedSettings]) -> list[list[Cell | str]]:
     rows: list[list[Cell | str]] = []
     for each in found.kept:
-        values = sorted(set(values_of(each.change.name, began)))
-        was = " to ".join(_setting(each.change.name, value) for value in dict.fromkeys((values[0], values[-1])))
-        row: list[Cell | str] = [each.change.name, was, Cell(_setting(each.change.name, each.change.value), "bold")]
-        if worth:
-            row.append("" if each.worth is None else percent(each.worth) if each.worth < 1 else "all of it")
-        rows.append(row)
+        values = sorted(set(values_of(each.name, began)))
+        was = " to ".join(_setting(each.name, value) for value in dict.fromkeys((values[0], values[-1])))
+        rows.append([each.name, was, Cell(_setting(each.name, each.value), "bold")])
     return rows
 
 
@@ -220,9 +212,8 @@ def as_json(
         "trials": found.trials,
         "stopped": found.stopped,
         "why_not": promise.why_not if promise is not None else "" if found.kept else "nothing",
-        "changes": {each.change.name: each.change.value for each in found.kept},
-        "recorded": {each.change.name: values_of(each.change.name, began) for each in found.kept},
-        "worth": {each.change.name: each.worth for each in found.kept},
+        "changes": {each.name: each.value for each in found.kept},
+        "recorded": {each.name: values_of(each.name, began) for each in found.kept},
         "gain": None if gain is None else {"value": gain.value, "low": gain.low, "high": gain.high},
         "confidence": CONFIDENCE,
         "gain_in_search": found.searched,

@@ -69,10 +69,12 @@ class Chain:
     begins_per_s: float
     """Of time outside of spells."""
     ends_per_s: float
+    longest_run_s: float
+    """How long outcomes that are alike are joined for."""
 
-    def score(self, segments: Sequence[Sequence[ChainRun]]) -> float:
-        """Return the log-likelihood of runs; nothing is known of the state in which a segment begins."""
-        return sum(self._pass(segment)[0] for segment in segments)
+    def score(self, segments: Sequence[Sequence[Outcome]]) -> float:
+        """Return the log-likelihood of parts of a recording; nothing is known of the state in which each begins."""
+        return sum(self._pass(runs_of(segment, self.longest_run_s))[0] for segment in segments)
 
     def spells(self, runs: Sequence[ChainRun]) -> Iterator[tuple[int, int]]:
         """Yield the first and the last index of the runs in each spell; both of these failed."""
@@ -163,14 +165,10 @@ class Chain:
         into.within += within
 
 
-def longest_run_s(recorded_s: float) -> float:
-    """Return how long a run may last."""
-    return recorded_s / _STEPS
-
-
-def fit_chain(segments: Sequence[Sequence[ChainRun]], recorded_s: float) -> Chain | None:
-    """Fit a chain to segments of a recording; None: nothing like spells is in them."""
-    fits = [_fit(segments, recorded_s, recorded_s * length) for length in _LENGTHS]
+def fit_chain(segments: Sequence[Sequence[Outcome]], recorded_s: float) -> Chain | None:
+    """Fit a chain to parts of a recording; None: nothing like spells is in them."""
+    runs = [runs_of(each, recorded_s / _STEPS) for each in segments if each]
+    fits = [_fit(runs, recorded_s, recorded_s * length) for length in _LENGTHS]
     best = max(fits, key=lambda each: each[1])[0]
     return best if best.within > max(2 * best.outside, 0.2) else None
 
@@ -178,7 +176,8 @@ def fit_chain(segments: Sequence[Sequence[ChainRun]], recorded_s: float) -> Chai
 def _fit(segments: Sequence[Sequence[ChainRun]], recorded_s: float, length_s: float) -> tuple[Chain, float]:
     failed = sum(run.attempts for segment in segments for run in segment if run.failed)
     tried = sum(run.attempts for segment in segments for run in segment)
-    chain = Chain(0.3 * (failed + 0.5) / (tried + 1.0), 0.9, 5.0 / recorded_s, 1.0 / length_s)
+    outside = 0.3 * (failed + 0.5) / (tried + 1.0)
+    chain = Chain(outside, 0.9, 5.0 / recorded_s, 1.0 / length_s, recorded_s / _STEPS)
     likelihood = -math.inf
     for _ in range(_ROUNDS):
         expected = _Expected(0.0, [])
@@ -206,4 +205,5 @@ def _improved(segments: Sequence[Sequence[ChainRun]], expected: _Expected, recor
         (failed_bad + 1.0) / (bad + 1.2),
         (expected.began + 0.5) / (expected.well_s + recorded_s / 10),
         (expected.ended + 0.5) / (expected.spell_s + 1.0),
+        recorded_s / _STEPS,
     )

@@ -13,11 +13,13 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 
+from hivemind.lab.fit.chain import fit_chain
 from hivemind.lab.fit.load import Load, fit_load
 from hivemind.lab.fit.luck import luck
 from hivemind.lab.fit.outcomes import Outcome, log_likelihood, share_failed
-from hivemind.lab.fit.spells import Spells, fit_times, spells_of, timeline
+from hivemind.lab.fit.spells import Spells, spells_of, timeline
 from hivemind.lab.trace.steps import RequestAttempt, RequestStep, TracedAttempt
 from hivemind.scheduler.types import FailureKind
 from hivemind.text.humanise import count, duration, percent, plural
@@ -190,27 +192,18 @@ def _explanations(
     if sum(one.failed for one in outcomes) < _FEW:
         return [(1.0, (None, None))]
     folds = [_split(outcomes, part) for part in range(_PARTS)]
-    scores = [0.0] * 4
+    scores = [0.0] * 3
     for train, test in folds:
         chance = _Chance(share_failed([one for each in train for one in each]))
-        models = (
-            chance,
-            fit_load(train),
-            fit_times(train, recorded_s, periodic=False),
-            fit_times(train, recorded_s, periodic=True),
-        )
-        for index, model in enumerate(models):
+        for index, model in enumerate((chance, fit_load(train), fit_chain(train, recorded_s))):
             scores[index] += (model or chance).score([test])
     found: list[tuple[float, tuple[Load | None, Spells | None]]] = [(scores[0] + _MARGIN, (None, None))]
     if scores[1] > scores[0] and (load := fit_load([outcomes])) is not None:
         found.append((scores[1], (load, None)))
-    for periodic in (False, True):
-        times = None
-        if scores[2 + periodic] > scores[0]:
-            times = fit_times([outcomes], recorded_s, periodic=periodic)
-        spells = None if times is None else spells_of(times, outcomes, began_at)
-        if spells is not None:
-            found.append((scores[2 + periodic], (None, spells)))
+    chain = fit_chain([outcomes], recorded_s) if scores[2] > scores[0] else None
+    spells = None if chain is None else spells_of(chain, outcomes, began_at)
+    if spells is not None:
+        found.append((scores[2], (None, spells)))
     found.sort(key=lambda each: each[0], reverse=True)
     most = found[0][0]
     weighed = [(math.exp(score - most), each) for score, each in found]
@@ -229,9 +222,7 @@ def _split(outcomes: Sequence[Outcome], part: int) -> tuple[list[Sequence[Outcom
 def _said_of_spells(spells: Spells, failed: Sequence[TracedAttempt]) -> str:
     share = "everything failed" if spells.share > 0.99 else f"{percent(spells.share)} of attempts failed"
     number = len(spells.recorded)
-    every = ""
-    if spells.period is not None:
-        every = f", every {_about(spells.period.every_s)}"
+    every = f", every {_about(fmean(spells.every_s))}" if spells.every_s else ""
     return f"{share}{_mostly(failed)} in {plural(number, 'spell')} of about {_about(spells.lasts_s)}{every}"
 
 
@@ -278,7 +269,7 @@ class FailureState:
     def __post_init__(self) -> None:
         self._seed = self.rng.getrandbits(62)
         spells = self.fitted.spells
-        if spells is not None and spells.period is None:
+        if spells is not None:
             own = random.Random(self._seed)
             redrawn = self.draws and own.random() < 0.5
             # Spells are the provider's: they would have come at the same times, or they are as random as luck.
@@ -306,9 +297,8 @@ class FailureState:
         self._made[request] = self._made.get(request, 0) + 1
 
     def _within(self, now: float) -> bool:
-        spells = self.fitted.spells
-        if spells is None or self._spells is None:
-            return spells is not None and spells.within(now)
+        if self._spells is None:
+            return False
         while self._spell[1] <= now:
             self._spell = next(self._spells)
         return self._spell[0] <= now

@@ -1,4 +1,4 @@
-"""Spells: times in which more attempts fail than usual, at random times or periodic."""
+"""Spells: times in which more attempts fail than usual."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean, pstdev
 
-from hivemind.lab.fit.chain import Chain, fit_chain, longest_run_s, runs_of
-from hivemind.lab.fit.outcomes import Outcome, log_likelihood
-from hivemind.lab.fit.period import Period, fit_period
+from hivemind.lab.fit.chain import Chain, runs_of
+from hivemind.lab.fit.outcomes import Outcome
 
 _ENOUGH = 3
-"""Fewer spells show neither a usual length nor a period."""
+"""Fewer spells show neither a usual length nor that they come again after about the same time."""
 _STEADY = 0.4
 """Times whose standard deviation is a smaller share of their mean aren't memoryless."""
 _SHORTEST_S = 1e-6
@@ -47,14 +46,11 @@ class Spells:
     """On average."""
     steady: tuple[float, float] | None
     """All spells last the same, between these times, as far as the recording tells."""
-    period: Period | None
     every_s: tuple[float, ...]
     """Times from the beginning of a spell to that of the next one, if they are about the same; else empty."""
 
     def within(self, at: float) -> bool:
         """Return whether a time of the recording lies in a spell."""
-        if self.period is not None:
-            return self.period.within(at)
         index = bisect_right(self.recorded, at, key=_began_at) - 1
         return index >= 0 and at < self.recorded[index].ended_at
 
@@ -69,8 +65,6 @@ class Spells:
             begins_per_s=self.chain.begins_per_s * rng.gammavariate(count + 0.5, 1.0) / (count + 0.5),
             ends_per_s=self.chain.ends_per_s * rng.gammavariate(count + 0.5, 1.0) / (count + 0.5),
         )
-        if self.period is not None:
-            return replace(self, share=share, chain=chain, period=self.period.drawn(rng))
         if self.steady is None:
             lasts_s, steady = 1.0 / chain.ends_per_s, None
         else:
@@ -94,58 +88,11 @@ def _began_at(spell: Spell) -> float:
     return spell.began_at
 
 
-@dataclass(frozen=True, slots=True)
-class TimeModel:
-    """An explanation by time: the chain, with a period if one was asked for."""
-
-    chain: Chain
-    period: Period | None
-    recorded_s: float
-
-    def score(self, segments: Sequence[Sequence[Outcome]]) -> float:
-        """Return the log-likelihood of parts of a recording."""
-        chain, period = self.chain, self.period
-        if period is None:
-            longest_s = longest_run_s(self.recorded_s)
-            return chain.score([runs_of(each, longest_s) for each in segments])
-        return sum(
-            log_likelihood(each, [chain.within if period.within(one.at) else chain.outside for one in each])
-            for each in segments
-        )
-
-
-def fit_times(segments: Sequence[Sequence[Outcome]], recorded_s: float, *, periodic: bool) -> TimeModel | None:
-    """Fit an explanation by time to parts of a recording; None: there is none."""
-    longest_s = longest_run_s(recorded_s)
-    runs = [runs_of(each, longest_s) for each in segments if each]
-    chain = fit_chain(runs, recorded_s)
-    if chain is None or not periodic:
-        return None if chain is None else TimeModel(chain, None, recorded_s)
-    found = [(part[first], part[last]) for part in runs for first, last in chain.spells(part)]
-    if len(found) < _ENOUGH - 1:
-        return None
-    firsts = [first.begins_at for first, _ in found]
-    shortest_s = max(last.ends_at - first.begins_at for first, last in found) / 2
-    joined = [run for part in runs for run in part]
-    period = fit_period(joined, firsts, chain.outside, chain.within, shortest_s)
-    if period is None:
-        return None
-    outcomes = [one for each in segments for one in each]
-    inside = [one for one in outcomes if period.within(one.at)]
-    outside = [one for one in outcomes if not period.within(one.at)]
-    chain = replace(
-        chain,
-        within=(sum(one.failed for one in inside) + 0.7) / (len(inside) + 1.0),
-        outside=(sum(one.failed for one in outside) + 0.3) / (len(outside) + 1.0),
-    )
-    return TimeModel(chain, period, recorded_s)
-
-
-def spells_of(model: TimeModel, outcomes: Sequence[Outcome], began_at: float) -> Spells | None:
+def spells_of(chain: Chain, outcomes: Sequence[Outcome], began_at: float) -> Spells | None:
     """Return the spells of a recording that began at a time; None: there is none."""
-    runs = runs_of(outcomes, longest_run_s(model.recorded_s))
+    runs = runs_of(outcomes, chain.longest_run_s)
     spells = []
-    for first, last in model.chain.spells(runs):
+    for first, last in chain.spells(runs):
         within = runs[first : last + 1]
         before_at = runs[first - 1].ends_at if first else min(began_at, within[0].begins_at)
         after_at = runs[last + 1].begins_at if last + 1 < len(runs) else math.inf
@@ -156,19 +103,11 @@ def spells_of(model: TimeModel, outcomes: Sequence[Outcome], began_at: float) ->
     if not spells:
         return None
     steady = _steady(spells)
-    lasts_s = 1.0 / model.chain.ends_per_s
-    if steady is not None:
-        lasts_s = (steady[0] + steady[1]) / 2
-    placed = tuple(_placed(each, model.chain, None if steady is None else lasts_s, None) for each in spells)
+    all_last_s = None if steady is None else (steady[0] + steady[1]) / 2
+    placed = tuple(_placed(each, chain, all_last_s, None) for each in spells)
     tried, failed = sum(each.tried for each in placed), sum(each.failed for each in placed)
-    share = failed / tried
-    if model.period is not None:
-        inside = [one for one in outcomes if model.period.within(one.at)]
-        share = sum(one.failed for one in inside) / max(1, len(inside))
-        lasts_s = model.period.lasts_s
-    elif steady is None:
-        lasts_s = fmean(each.ended_at - each.began_at for each in placed)
-    return Spells(share, model.chain, placed, max(lasts_s, _SHORTEST_S), steady, model.period, _every_s(placed))
+    lasts_s = fmean(each.ended_at - each.began_at for each in placed) if all_last_s is None else all_last_s
+    return Spells(failed / tried, chain, placed, max(lasts_s, _SHORTEST_S), steady, _every_s(placed))
 
 
 def _steady(spells: Sequence[Spell]) -> tuple[float, float] | None:

@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
 
+from hivemind.lab.fit.chain import fit_chain
 from hivemind.lab.fit.limiter import FittedLimit
 from hivemind.lab.fit.load import fit_load
 from hivemind.lab.fit.outcomes import Outcome, log_likelihood, share_failed
 from hivemind.lab.fit.places import Places
 from hivemind.lab.fit.pressure import USUAL_S, Candidate, Case, charges, in_process_by_attempt, pressures
-from hivemind.lab.fit.spells import fit_times
 from hivemind.lab.trace.steps import RequestAttempt, TracedAttempt
 from hivemind.scheduler.types import Failure, FailureKind, WindowKind
 
@@ -155,9 +155,9 @@ def _by_other_causes(case: Case) -> float:
         for (_, one), refused in zip(case.each, case.refused, strict=True)
     ]
     found = log_likelihood(outcomes, [share_failed(outcomes)] * len(outcomes))
-    times = fit_times([outcomes], max(1.0, outcomes[-1].at - outcomes[0].at), periodic=False)
-    if times is not None:
-        found = max(found, times.score([outcomes]) - 3.0)
+    chain = fit_chain([outcomes], max(1.0, outcomes[-1].at - outcomes[0].at))
+    if chain is not None:
+        found = max(found, chain.score([outcomes]) - 3.0)
     load = fit_load([outcomes])
     # A limit of requests in process is a load that has no effect below it and a full one above.
     return found + _MARGIN if load is None else max(found + _MARGIN, load.score([outcomes]) - 1.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hivemind.journal.figures import Figures
-from hivemind.journal.wait_causes import WAITED_FOR, largest_change
+from hivemind.journal.wait_causes import WAITED_FOR
 from hivemind.lab.comparison import NOISE, is_noise
 from hivemind.lab.foresight.foretold import WAITED, WALL, Foretold, less_is_done, named, shown_base
 from hivemind.lab.foresight.prediction import Prediction
@@ -135,7 +135,7 @@ def _waits(prediction: Prediction, waited: Foretold) -> str:
     if _is_unclear(waited):
         return f"and requests might have waited {much} ({span})"
     cause, seconds = _largest_wait(prediction)
-    mainly = f", mainly {WAITED_FOR[cause]}" if cause and seconds * moved.value > 0 else ""
+    mainly = f", mainly {WAITED_FOR[cause]}" if seconds * moved.value > 0 else ""
     return f"but requests would have waited {much} ({span}){mainly}"
 
 
@@ -205,7 +205,12 @@ def _changes(prediction: Prediction) -> dict[str, float]:
 
 
 def _largest_wait(prediction: Prediction) -> tuple[str, float]:
-    return largest_change([_model(prediction).causes], [prediction.own.causes])
+    """Return the cause of waits that changes most in the direction in which all of them together do, and by how many
+    seconds."""
+    found = {name: seconds for name, seconds in _changes(prediction).items() if name != ANSWERS}
+    less = sum(found.values()) < 0
+    cause = max(found, key=lambda name: -found[name] if less else found[name])
+    return cause, found[cause]
 
 
 def _model(prediction: Prediction) -> Figures:

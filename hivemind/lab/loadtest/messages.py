@@ -104,11 +104,9 @@ class MessageBuilder:
     target: LoadTarget
     keys: ApiKeys
     bodies: Bodies
-    agent_header: str = ""
-    """The header with the agent's name; empty for none."""
-    token: str | None = None
     hivemind: bool = False
-    """The target is one, so it gets priorities too."""
+    """The target is one, so it gets agents' names and priorities."""
+    token: str | None = None
 
     def build(self, request: RecordedRequest) -> OutgoingRequest | None:
         """Return the HTTP request; None: it can't be synthesized."""
@@ -140,13 +138,13 @@ class MessageBuilder:
         return OutgoingRequest(method.encode(), target.encode("utf-8"), sent, body, dialect, facts, real)
 
     def _own(self, request: RecordedRequest, headers: Headers) -> Headers:
-        own: Headers = []
-        if self.agent_header:
-            # A client that names its sub-agents itself does so again.
-            parent = request.agent.rpartition("/")[0]
-            name = parent if parent and client_of(headers).agent else request.agent
-            own.append((self.agent_header.lower().encode(), name.encode("utf-8", "replace")))
-        if self.hivemind and request.priority is not None:
+        if not self.hivemind:
+            return []
+        # A client that names its sub-agents itself does so again.
+        parent = request.agent.rpartition("/")[0]
+        name = parent if parent and client_of(headers).agent else request.agent
+        own: Headers = [(b"x-hivemind-agent", name.encode("utf-8", "replace"))]
+        if request.priority is not None:
             own.append((b"x-hivemind-priority", request.priority.name.lower().encode()))
         if self.token is not None:
             own.append((b"x-hivemind-token", self.token.encode()))

@@ -5,9 +5,10 @@ The same requests are counted in the same way as recorded and as sent.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -16,10 +17,10 @@ import msgspec
 from hivemind.console import json_text, printable
 from hivemind.errors import UsageError
 from hivemind.journal.figures import percentile
-from hivemind.journal.read.reader import Journal
+from hivemind.journal.read.reader import FREQUENT, Journal
 from hivemind.lab.comparison import Measure, Unit, Verdict, judged
 from hivemind.lab.loadtest.messages import can_be_sent
-from hivemind.lab.loadtest.requests import JournalRequests, RecordedRequest, RequestResult, Selection, Sent, wall_s
+from hivemind.lab.loadtest.requests import RecordedRequest, RequestResult, Sent, recorded_requests, wall_s
 from hivemind.lab.loadtest.target import LoadTarget
 from hivemind.prices import Prices
 from hivemind.providers.profiles import PROFILES
@@ -39,25 +40,6 @@ _STYLES: Mapping[Verdict, str] = {"better": "good", "worse": "bad"}
 CHARS_PER_TOKEN = 4.0
 ASSUMED_ANSWER = 256
 """Tokens of an answer whose length is unknown."""
-
-
-@dataclass(frozen=True, slots=True)
-class LoadTestOptions:
-    """What to send, where to, and how."""
-
-    selection: Selection = field(default_factory=Selection)
-    speed: float = 1.0
-    think: bool = False
-    """Agents wait for their answers."""
-    max_in_flight: int = 0
-    """0: no limit."""
-    synthetic: bool = False
-    """Recorded bodies aren't sent."""
-    agent_header: str | None = None
-    key_variable: str | None = None
-    token_variable: str | None = None
-    confirmed: bool = False
-    """It may cost money."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +66,7 @@ class LoadTestPlan:
 
     journal: str
     target: LoadTarget | None
-    options: LoadTestOptions
+    speed: float
     requests: tuple[RecordedRequest, ...]
     unsupported: Counter[str]
     """Requests that can't be synthesized, by path."""
@@ -94,12 +76,23 @@ class LoadTestPlan:
         return f"{plural(len(self.requests), 'request')} ({self.estimate})"
 
 
-def make_plan(journal: Journal, options: LoadTestOptions, target: LoadTarget | None) -> LoadTestPlan:
-    """Choose the requests to send. Raises: UsageError: there are none."""
-    reader = JournalRequests(journal.began.at)
-    for event in journal.events():
-        reader.apply(event)
-    chosen = reader.requests(options.selection, bodies=not options.synthetic)
+def make_plan(
+    journal: Journal,
+    target: LoadTarget | None,
+    *,
+    speed: float = 1.0,
+    from_s: float = 0.0,
+    to_s: float = math.inf,
+    most: int | None = None,
+) -> LoadTestPlan:
+    """Choose the requests to send, by their arrival since the journal began. Raises: UsageError: there are none."""
+    found = recorded_requests(journal.events(FREQUENT), journal.began.at)
+    if not found:
+        raise UsageError("no request is in this journal")
+    chosen = [each for each in found if from_s <= each.at_s <= to_s][:most]
+    if not chosen:
+        length = duration(found[-1].at_s)
+        raise UsageError(f"no request is chosen; the journal's come from 0 to {length} after it began")
     requests = tuple(filter(can_be_sent, chosen))
     unsupported = Counter(each.path for each in chosen if not can_be_sent(each))
     if not requests:
@@ -107,7 +100,7 @@ def make_plan(journal: Journal, options: LoadTestOptions, target: LoadTarget | N
     prices = Prices()
     prices.load()
     cost = estimate(requests, "generic" if target is None else target.provider, prices.cost)
-    return LoadTestPlan(journal.began.journal, target, options, requests, unsupported, cost)
+    return LoadTestPlan(journal.began.journal, target, speed, requests, unsupported, cost)
 
 
 def estimate(requests: Iterable[RecordedRequest], provider: str, price: Price) -> CostEstimate:
@@ -259,12 +252,9 @@ def plan_as_text(plan: LoadTestPlan) -> list[str]:
     """Return what would be sent, for people."""
     requests = plan.requests
     agents, real = len({each.agent for each in requests}), sum(each.has_body for each in requests)
-    pace = f"in {duration(wall_s(requests) / plan.options.speed)}"
-    if plan.options.think:
-        pace = "each once the agent's last answer is there"
     streams = sum(each.stream for each in requests)
     return [
-        f"{printable(plan.journal)}: {plan} of {plural(agents, 'agent')}, {pace}",
+        f"{printable(plan.journal)}: {plan} of {plural(agents, 'agent')}, in {duration(wall_s(requests) / plan.speed)}",
         f"{real:,} as they were recorded, {len(requests) - real:,} made up; {streams:,} of them streams",
         *_unsupported(plan),
         "nothing was sent",
@@ -274,13 +264,12 @@ def plan_as_text(plan: LoadTestPlan) -> list[str]:
 def as_text(result: LoadTestResult, room: int | None) -> list[str]:
     """Return the result beside what was recorded of the same requests, for people."""
     plan, sent = result.plan, result.sent
-    pace = "agents wait for their answers" if plan.options.think else "at the recorded times"
-    speed = "" if plan.options.speed == 1 else f", {plan.options.speed:g} times as fast"
+    speed = "" if plan.speed == 1 else f", {plan.speed:g} times as fast"
     url = "" if plan.target is None else plan.target.url
     what = "HiveMind " if result.hivemind else ""
     synthetic = sum(not each.real for each in sent)
-    text = [f"{printable(plan.journal)} against {what}{url}, {pace}{speed}", ""]
-    text += table(recorded_totals([each.request for each in sent]), sent_totals(sent), plan.options.speed, room)
+    text = [f"{printable(plan.journal)} against {what}{url}, at the recorded times{speed}", ""]
+    text += table(recorded_totals([each.request for each in sent]), sent_totals(sent), plan.speed, room)
     text += ["", late_line(lateness(sent)), *([f"made up: {plural(synthetic, 'request')}"] if synthetic else [])]
     if result.interrupted:
         missing = plural(len(plan.requests) - len(sent), "request")
@@ -310,7 +299,7 @@ def late_line(late: Lateness) -> str:
     figures = f"p50 {duration(late.p50_s)}, p95 {duration(late.p95_s)}, longest {duration(late.longest_s)}"
     if late.p95_s < LATE_S:
         return f"sent late: {figures}"
-    return f"sent late: {figures}; this machine didn't keep up, or --concurrency held it back, so the load was less"
+    return f"sent late: {figures}; this machine didn't keep up, so the load was less"
 
 
 def _amount(unit: Unit, value: float | None) -> str:
@@ -360,8 +349,7 @@ def _encoded(plan: LoadTestPlan, **more: object) -> str:
     fields: dict[str, object] = {
         "journal": plan.journal,
         "against": None if plan.target is None else plan.target.url,
-        "speed": plan.options.speed,
-        "think": plan.options.think,
+        "speed": plan.speed,
         "requests": len(plan.requests),
         "agents": len({each.agent for each in plan.requests}),
         "with_bodies": sum(each.has_body for each in plan.requests),

@@ -1,4 +1,4 @@
-"""Runs a load test: sends requests at their recorded times, or each agent's next one when its last one is answered.
+"""Runs a load test: sends requests at their recorded times.
 
 Before that it probes the target and checks that costs are confirmed. A signal stops it. Nothing is retried, and
 recorded times are kept rather than waiting for answers, since waiting would hide an overload; lateness is measured.
@@ -12,14 +12,14 @@ import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from hivemind.errors import UsageError
 from hivemind.journal.read.reader import open_journal
 from hivemind.lab.loadtest.messages import Bodies, MessageBuilder, OutgoingRequest, path_of
-from hivemind.lab.loadtest.requests import Predecessor, RecordedRequest, RequestResult, Sent, predecessors
+from hivemind.lab.loadtest.requests import RecordedRequest, RequestResult, Sent
 from hivemind.lab.loadtest.result import LoadTestPlan, LoadTestResult
 from hivemind.lab.loadtest.target import ApiKeys, LoadTarget, Unreachable, probe_target, token_of
 from hivemind.providers.errors import classify
@@ -49,15 +49,13 @@ _KINDS: tuple[tuple[type[UpstreamError], FailureKind], ...] = (
 _CONNECTIONS = 2_000
 """Idle connections kept open for later requests."""
 _PROGRESS_S = 0.5
-_AGENT_HEADER = "x-hivemind-agent"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Sender:
     """Sends the requests of one load test. `build` returns the message of a request, or None; `send` sends it.
 
-    Times are divided by `speed`. At most `max_in_flight` requests are in flight at once; 0: no limit. Requests that
-    this limit or a busy machine delays are late, which :class:`Sent` says.
+    Times are divided by `speed`. Requests that a busy machine delays are late, which :class:`Sent` says.
     """
 
     def __init__(
@@ -66,7 +64,6 @@ class Sender:
         build: Callable[[RecordedRequest], OutgoingRequest | None],
         *,
         speed: float = 1.0,
-        max_in_flight: int = 0,
     ) -> None:
         self.sent: list[Sent] = []
         self.failed = 0
@@ -75,58 +72,30 @@ class Sender:
         self._send = send
         self._build = build
         self._speed = speed
-        self._slots: AbstractAsyncContextManager[object] = nullcontext()
-        if max_in_flight:
-            self._slots = asyncio.Semaphore(max_in_flight)
         self._clock = asyncio.get_running_loop().time
         self._began = 0.0
-        self._requests: Sequence[RecordedRequest] = ()
-        self._followers: dict[int, list[tuple[int, float]]] = {}
 
-    async def run(
-        self, requests: Sequence[RecordedRequest], predecessors: Sequence[Predecessor | None] | None = None
-    ) -> None:
-        """Send all requests; with `predecessors`, each waits for its own to end.
-
-        If cancelled, requests in flight are given up, and :attr:`sent` has those that were over.
-        """
-        self._requests, self._followers, roots = requests, {}, []
-        for number in range(len(requests)):
-            before = None if predecessors is None else predecessors[number]
-            if before is None:
-                roots.append(number)
-            else:
-                self._followers.setdefault(before[0], []).append((number, before[1]))
+    async def run(self, requests: Sequence[RecordedRequest]) -> None:
+        """Send all requests. If cancelled, those in flight are given up, and :attr:`sent` has those that were over."""
         self._began = self._clock()
         first_s = requests[0].at_s if requests else 0.0
         async with asyncio.TaskGroup() as group:
-            for number in roots:
-                message = self._build(requests[number])  # before it is due, because it may take a moment
-                due = self._began + (requests[number].at_s - first_s) / self._speed
+            for request in requests:
+                message = self._build(request)  # before it is due, because it may take a moment
+                due = self._began + (request.at_s - first_s) / self._speed
                 await asyncio.sleep(max(0.0, due - self._clock()))  # at least once, so that other tasks run
-                group.create_task(self._send_one(group, number, message, due))
+                if message is not None:
+                    group.create_task(self._send_one(request, message, due))
 
-    async def _later(self, group: asyncio.TaskGroup, number: int, due: float) -> None:
-        message = self._build(self._requests[number])
-        await asyncio.sleep(max(0.0, due - self._clock()))
-        await self._send_one(group, number, message, due)
-
-    async def _send_one(
-        self, group: asyncio.TaskGroup, number: int, message: OutgoingRequest | None, due: float
-    ) -> None:
-        if message is not None:
-            async with self._slots:
-                at = self._clock()
-                self.in_flight += 1
-                try:
-                    result = await self._send(message)
-                finally:
-                    self.in_flight -= 1
-            self.failed += bool(result.error)
-            self.sent.append(Sent(self._requests[number], result, at - self._began, max(0.0, at - due), message.real))
-        now = self._clock()
-        for follower, think_s in self._followers.pop(number, ()):
-            group.create_task(self._later(group, follower, now + think_s / self._speed))
+    async def _send_one(self, request: RecordedRequest, message: OutgoingRequest, due: float) -> None:
+        at = self._clock()
+        self.in_flight += 1
+        try:
+            result = await self._send(message)
+        finally:
+            self.in_flight -= 1
+        self.failed += bool(result.error)
+        self.sent.append(Sent(request, result, at - self._began, max(0.0, at - due), message.real))
 
 
 @dataclass(slots=True)
@@ -211,24 +180,32 @@ class LoadExchange:
 
 
 async def run_load_test(
-    journal: Path, plan: LoadTestPlan, target: LoadTarget, environ: Mapping[str, str], settings: Settings
+    journal: Path,
+    plan: LoadTestPlan,
+    target: LoadTarget,
+    environ: Mapping[str, str],
+    settings: Settings,
+    *,
+    key_variable: str | None = None,
+    confirmed: bool = False,
 ) -> LoadTestResult:
     """Send what is planned; `settings` tell how to connect, `environ` has the API keys.
 
+    `key_variable`: the one that holds the key; None: the usual one. `confirmed`: it may cost money.
+
     Raises: UsageError: nothing was sent. Unreachable: the target doesn't answer.
     """
-    options = plan.options
-    keys = ApiKeys(environ, options.key_variable, target)
+    keys = ApiKeys(environ, key_variable, target)
     keys.check({(dialect_for(each).name, each) for each in {path_of(request) for request in plan.requests}})
-    token = token_of(environ, options.token_variable, target)
-    _check_confirmed(plan, target.url, not target.private)
+    token = token_of(environ, target)
+    _check_confirmed(plan, target.url, confirmed or target.private)
     upstream = _open(target, settings)
     try:
         info = await probe_target(upstream, target, token)
         if info.hivemind:
             upstreams = ", ".join(info.upstreams) or "upstreams that it doesn't name"
             where = f"{target.url}, which sends them to {upstreams}"
-            _check_confirmed(plan, where, info.paid is not False)
+            _check_confirmed(plan, where, confirmed or info.paid is False)
         # Allow as many connections as the user may have; most programs start with a far lower limit.
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         with suppress(ValueError, OSError):  # macOS refuses what it calls no limit
@@ -237,14 +214,12 @@ async def run_load_test(
             target,
             keys,
             Bodies(open_journal(journal).events(), (each.ticket for each in plan.requests if each.has_body)),
-            agent_header=options.agent_header or (_AGENT_HEADER if info.hivemind else ""),
-            token=token if info.hivemind else None,
             hivemind=info.hivemind,
+            token=token,
         )
         exchange = LoadExchange(upstream, asyncio.get_running_loop().time, time.time)
-        sender = Sender(exchange, builder.build, speed=options.speed, max_in_flight=options.max_in_flight)
-        after = predecessors(plan.requests) if options.think else None
-        stopped = await _send_until_stopped(sender, plan.requests, after)
+        sender = Sender(exchange, builder.build, speed=plan.speed)
+        stopped = await _send_until_stopped(sender, plan.requests)
         if not stopped and not exchange.answers:
             raise Unreachable(f"{target.url} answered none of {len(plan.requests)} requests: {exchange.last_error}")
         return LoadTestResult(plan, tuple(sender.sent), info.hivemind, stopped)
@@ -261,18 +236,16 @@ def _open(target: LoadTarget, settings: Settings) -> Upstream:
         raise UsageError(f"--against: {error}") from None
 
 
-def _check_confirmed(plan: LoadTestPlan, where: str, paid: bool) -> None:
+def _check_confirmed(plan: LoadTestPlan, where: str, confirmed: bool) -> None:
     """Raises: UsageError: it may cost money, and the user hasn't confirmed that."""
-    if paid and not plan.options.confirmed:
+    if not confirmed:
         raise UsageError(f"{plan} would go to {where}; that may cost money, so say --yes if they should")
 
 
-async def _send_until_stopped(
-    sender: Sender, requests: Sequence[RecordedRequest], after: list[Predecessor | None] | None
-) -> bool:
+async def _send_until_stopped(sender: Sender, requests: Sequence[RecordedRequest]) -> bool:
     """Send until all is done or a signal comes; return whether one came. A second signal ends the process."""
     loop = asyncio.get_running_loop()
-    sending = asyncio.create_task(sender.run(requests, after), name="load test")
+    sending = asyncio.create_task(sender.run(requests), name="load test")
     stopped = False
 
     def stop() -> None:

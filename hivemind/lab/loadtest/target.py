@@ -210,10 +210,8 @@ class ApiKeys:
         return self._target.provider == kind or (kind == "openai" and self._target.provider == "azure")
 
 
-def token_of(environ: Mapping[str, str], named: str | None, target: LoadTarget) -> str | None:
+def token_of(environ: Mapping[str, str], target: LoadTarget) -> str | None:
     """Return the token that a HiveMind requires of its agents, if there is one. Raises: UsageError."""
-    if named is not None:
-        return _from(environ, named, "--token-env")
     if target.private and environ.get(TOKEN_VARIABLE):
         return _from(environ, TOKEN_VARIABLE, "the environment")
     return None

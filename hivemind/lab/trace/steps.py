@@ -84,12 +84,6 @@ class TracedAttempt:
         if self.work is not None:
             self.work = Work(*(each * by for each in self.work))
 
-    @property
-    def parts_s(self) -> tuple[float, float]:
-        """Seconds to the first content, or to the end if there is none, and from there to the end."""
-        first_s = self.duration_s if self.first_s is None else self.first_s
-        return first_s, self.duration_s - first_s
-
 
 @dataclass(slots=True, eq=False)
 class TraceStep:

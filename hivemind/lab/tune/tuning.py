@@ -85,22 +85,13 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptChange:
-    """A change in the result."""
-
-    change: Change
-    worth: float | None
-    """The share of the gain that is lost if it alone is undone; None: unknown."""
-
-
-@dataclass(frozen=True, slots=True)
 class TuningResult:
     """The result of a search."""
 
     goal: Goal
     trials: int
     """Candidates tried."""
-    kept: tuple[KeptChange, ...]
+    kept: Changes
     """The best found; empty: nothing looked better."""
     searched: float
     """The gain that these had in the search, some of which is luck."""
@@ -149,7 +140,6 @@ class Tuner:
     def run(self) -> TuningResult:
         """Search, choose and validate. Ctrl-C, or the end of the time, gives the best so far."""
         stopped: Literal["", "interrupted", "time"] = ""
-        worth: dict[Change, float | None] = {}
         try:
             self._search()
             stopped = "time" if self._is_over(_SEARCH) else ""
@@ -157,18 +147,14 @@ class Tuner:
             if finalists:
                 self._best = finalists[0]
                 self._validate(finalists)
-                if self._promise is not None and not self._promise.why_not:
-                    worth = self._worth(self._promise.changes)
         except KeyboardInterrupt:
             stopped = "interrupted"
         except TimeIsUp:
             stopped = "time"
         promise = self._promise
         changes = promise.changes if promise is not None else self._best.changes if self._best is not None else ()
-        kept = tuple(KeptChange(each, worth.get(each)) for each in changes)
         searched = self._found[changes].gain if changes in self._found else 0.0
-        trials = len(self._found)
-        return TuningResult(self.plan.goal, trials, kept, searched, promise, self._experiment(), stopped)
+        return TuningResult(self.plan.goal, len(self._found), changes, searched, promise, self._experiment(), stopped)
 
     # --- Stages --------------------------------------------------------------------------------------------------
 
@@ -231,19 +217,6 @@ class Tuner:
                 self._promise = found
             if not found.why_not:
                 return
-
-    def _worth(self, changes: Changes) -> dict[Change, float | None]:
-        """Return for each change the share of the gain that is lost without it."""
-        if len(changes) == 1:
-            return {changes[0]: 1.0}
-        without = [_without(changes, each) for each in changes]
-        whole, *rest = self._tried([changes, *without], 2, CHOSEN)
-        if whole is None or whole.gain <= 0:
-            return {}
-        return {
-            change: None if each is None else (whole.gain - each.gain) / whole.gain
-            for change, each in zip(changes, rest, strict=True)
-        }
 
     def _experiment(self) -> Candidate | None:
         """Return what to try on live traffic: what would be better if the model is right where it wasn't tried."""
@@ -328,7 +301,3 @@ def _is_good(each: Candidate) -> bool:
 
 def _order(each: Candidate) -> tuple[float, int, str]:
     return -each.score, len(each.changes), str(each.changes)
-
-
-def _without(changes: Changes, undone: Change) -> Changes:
-    return tuple(each for each in changes if each != undone)

@@ -168,7 +168,7 @@ def tuned(seed: int, drawn: Callable[[int], World], goal: Goal, folder: Path, *,
     recording = load(_recorded(made, place))
     began = RecordedSettings(recording.began.config, tuple(recording.lanes.values()), recording.figures.busiest)
     found = Tuner(Simulations([recording], None), [began], DEFAULT_KNOBS, TuningPlan(goal, 60)).run()
-    changes = tuple(str(each.change) for each in found.kept)
+    changes = tuple(map(str, found.kept))
     promise = found.promise
     gain = None if promise is None or promise.gain is None else promise.gain
     promised = None if gain is None else (gain.value, gain.low, gain.high)
