@@ -151,7 +151,15 @@ class DataPlane:
         keepalive = KeepaliveTiming(settings.keepalive_after_s, settings.keepalive_every_s)
         progress = ProgressReporter(engine.progress)
         self._shared = Shared(
-            engine, keepalive, StepRunner(), wall, progress, self._uncounted, self._go_on, self._served_directly
+            engine,
+            keepalive,
+            StepRunner(),
+            wall,
+            progress,
+            self._body_budget,
+            self._uncounted,
+            self._go_on,
+            self._served_directly,
         )
         self._calls = CallReader(routes, claims, settings.own_credentials(), self._shared.steps, fleet_lanes)
         self._retries = ClientRetries()

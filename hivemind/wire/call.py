@@ -84,6 +84,8 @@ class CallHead:
     """Fingerprint of the credential."""
     priority: bytes | None = None
     """The priority asked for, as it came."""
+    holds: bool | None = None
+    """Whether its answer is to be held until it is whole; None: as the agent's settings say."""
     secrets: tuple[str, ...] = ()
     """The credentials that the request came with, the longest first: masked in whatever is shown or written of it."""
     reads_short: bool = False
@@ -105,6 +107,11 @@ class Call:
     body: bytes
     facts: Facts
     identity: Identity
+
+    @property
+    def holds(self) -> bool:
+        """Whether its answer, if it is a stream, is held until it is whole."""
+        return self.identity.holds if self.head.holds is None else self.head.holds
 
     @property
     def free(self) -> bool:

@@ -32,6 +32,7 @@ SEVERAL = "several"
 EVERYBODY = "all"
 """Credential of all requests to an upstream whose limits don't depend on credentials."""
 PRIORITY_HEADER = b"x-hivemind-priority"
+HOLD_HEADER = b"x-hivemind-hold-answers"
 AGENT_HEADERS = (b"x-hivemind-agent", b"x-hivemind-agent-id")
 _PLAIN_ID = re.compile(r"[A-Za-z0-9.:=+~-]+")
 """Neither a slash, which would make it a sub-agent's name, nor what no name may hold."""
@@ -39,6 +40,7 @@ _BY_TIME = re.compile(
     r"(?:[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}|[a-z]{3}_[0-9a-f]{12}[0-9A-Za-z]{14})\Z"
 )
 _MOST_FIELDS = 100
+_YES, _NO = (b"true", b"1", b"on", b"yes"), (b"false", b"0", b"off", b"no")
 _RUN = b"run."
 _MOST_LOGGED = 4096
 """Agents whose capped priority was logged, and isn't again."""
@@ -56,6 +58,8 @@ class Identity:
     priority: Priority | None
     made_up: bool = False
     """The name was made here: of the client's ids, or of the key."""
+    holds: bool = False
+    """Its answers are held until they are whole, by the settings."""
 
 
 def identify(
@@ -93,6 +97,7 @@ def identify(
         named=bool(agent),
         priority=None if requested is None else claims.priority(requested, shown),
         made_up=root is None or bool(client.agent),
+        holds=claims.holds(shown),
     )
 
 
@@ -203,6 +208,19 @@ def short_id(ident: str) -> str:
     return shown
 
 
+def asks_to_hold(headers: Mapping[bytes, bytes], holds: bool) -> bool | None:
+    """Return whether a request wants its answer to be held; `holds`: its path does. None: it doesn't say.
+
+    Raises: RequestRefused: the header can't be understood.
+    """
+    if (told := headers.get(HOLD_HEADER)) is None:
+        return holds or None
+    word = told.strip().lower()
+    if word in _YES or word in _NO:
+        return word in _YES
+    raise RequestRefused(400, f"{HOLD_HEADER.decode()}: must be true or false")
+
+
 def _priority(requested: bytes | None, client: Client) -> Priority | None:
     if requested is None:
         return client.priority
@@ -225,6 +243,7 @@ class Claims:
         self._names = names
         self._require_name = settings.require_name
         self._most_urgent = Priority[settings.highest_priority.upper()]
+        self._held = tuple(map(fold, settings.hold_answers))
         self._logged: set[str] = set()
         self._run_key = None if token is None else blake2b(token, digest_size=32, person=b"hivemind-runs").digest()
         """Key of the runs' tokens; derived from the agents' token, so that they are valid for the next proxy too."""
@@ -336,6 +355,12 @@ class Claims:
                 " as in a base URL, or send the header x-hivemind-agent: NAME",
                 "name_required",
             )
+
+    def holds(self, agent: str) -> bool:
+        """Return whether the settings say that the agent's answers are held, or those of an agent that it is a part
+        of."""
+        line = f"{fold(agent)}/" if self._held else ""
+        return any(each == "*" or line.startswith(f"{each}/") for each in self._held)
 
     def priority(self, requested: Priority | None, agent: str) -> Priority | None:
         """Return the priority that a request gets that asks for this one."""
