@@ -46,7 +46,7 @@ class CallReader:
     """Reads requests as the dialects, the routes and the claims of one proxy define them.
 
     `secrets` are the proxy's own credentials, which no agent's name may hold; `fleet_lanes` keeps what the fleet calls
-    the lanes, where there is a fleet.
+    the lanes, where there is a fleet; `asks_usage`: chat streams are asked for their usage.
     """
 
     def __init__(
@@ -56,7 +56,10 @@ class CallReader:
         secrets: tuple[str, ...],
         steps: StepRunner,
         fleet_lanes: FleetLanes | None = None,
+        *,
+        asks_usage: bool = False,
     ) -> None:
+        self._asks_usage = asks_usage
         self._routes = routes
         self._claims = claims
         self._secrets = secrets
@@ -125,7 +128,8 @@ class CallReader:
             facts = sanitized_facts(facts, head.secrets)
             identity = self._identify(head, facts.session, tokens)
             last.key, last.identity, last.model, last.session = key, identity, facts.model, facts.session
-        call = Call(head, body, facts, identity)
+        asks_usage = self._asks_usage and facts.stream and head.dialect.can_ask_usage(head.about_body, body)
+        call = Call(head, body, facts, identity, asks_usage)
         known = head.dialect.name != "plain"
         if call.free is known:
             self._paths.report(head.method.decode(), head.path, known=known)

@@ -161,7 +161,14 @@ class DataPlane:
             self._go_on,
             self._served_directly,
         )
-        self._calls = CallReader(routes, claims, settings.own_credentials(), self._shared.steps, fleet_lanes)
+        self._calls = CallReader(
+            routes,
+            claims,
+            settings.own_credentials(),
+            self._shared.steps,
+            fleet_lanes,
+            asks_usage=settings.stream_usage,
+        )
         self._retries = ClientRetries()
         self._heads = HeadCache()
         self.recent_heads = RecentHeads()

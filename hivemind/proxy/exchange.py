@@ -20,6 +20,7 @@ from hivemind.providers.encoding import Decoder, decode_body, decoder_for, is_en
 from hivemind.providers.errors import MAX_ERROR_BODY, classify
 from hivemind.providers.failing import EMPTY
 from hivemind.providers.limits import read_limits
+from hivemind.providers.openai import without_usage
 from hivemind.providers.sse import is_sign_of_life, prefill_in
 from hivemind.providers.taps import begins_otherwise, begins_stream, is_short_json
 from hivemind.proxy.asgi import StepRunner
@@ -45,6 +46,7 @@ from hivemind.proxy.streaming import (
     ProgressReporter,
     Splice,
     StreamProgress,
+    UsageHold,
     usage_so_far,
 )
 from hivemind.scheduler.ledger import warning_of
@@ -571,6 +573,7 @@ class Exchange:
             return await self._failed(EMPTY)
         if not state.complete:
             return await self._failed(_TRUNCATED)
+        body = without_usage(body) if self.call.asks_usage else body
         await self._stop_keepalive()
         if not self.writer.started:
             self._succeed(response)
@@ -595,7 +598,9 @@ class Exchange:
     async def _stream(self, response: UpstreamResponse, tap: Tap, decoder: Decoder | None, data: bytes) -> bool:
         """Stream content to the client, event by event, to the upstream's end."""
         state = tap.state
-        hold = EventHold(tap.ends) if tap.ends and decoder is None and decoder_for(response.headers) is None else None
+        hold = None
+        if tap.ends and decoder is None and decoder_for(response.headers) is None:
+            hold = UsageHold(tap.ends) if self.call.asks_usage else EventHold(tap.ends)
         progress = StreamProgress(self.ticket, state, self.call.facts.unmetered)
         self._shared.progress.add(progress)
         failure: Failure | None = None
@@ -776,7 +781,8 @@ class Exchange:
 
     def _head(self, response: UpstreamResponse) -> Headers:
         """Return the upstream's headers for the client, and our notice."""
-        return for_client(response.headers) + notice(self.ticket)
+        headers = for_client(response.headers) + notice(self.ticket)
+        return without(headers, b"content-length") if self.call.asks_usage else headers
 
     def _arm_keepalive(self, response: UpstreamResponse | None = None) -> None:
         """Have a stream that waits too long begun before its grant, or before this response is passed on, so that the
