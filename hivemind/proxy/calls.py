@@ -15,12 +15,14 @@ from hivemind.providers.outline import SHORT
 from hivemind.providers.paths import METHOD_OVERRIDES, dialect_for, is_free
 from hivemind.proxy.asgi import Scope, StepRunner
 from hivemind.proxy.routing import Routes
-from hivemind.redaction.text import redact
+from hivemind.redaction.text import label, redact
 from hivemind.redaction.values import credentials_in
 from hivemind.settings.origin import Origin
 from hivemind.wire.call import Call, CallHead, path_to_show, sanitized_client, sanitized_facts
 from hivemind.wire.fleet_lanes import FleetLanes
 from hivemind.wire.identity import (
+    AGENT_HEADERS,
+    HOLD_HEADER,
     PRIORITY_HEADER,
     Claims,
     Identity,
@@ -30,11 +32,12 @@ from hivemind.wire.identity import (
     identify,
     lane_credential,
 )
-from hivemind.wire.request_head import RequestPath, RequestRefused, about_body, for_upstream
+from hivemind.wire.request_head import OWN, RequestPath, RequestRefused, about_body, for_upstream
 
 _log = logging.getLogger(__name__)
 
 TOKEN_HEADER = b"x-hivemind-token"
+_READ = {*AGENT_HEADERS, PRIORITY_HEADER, HOLD_HEADER, TOKEN_HEADER, b"x-hivemind-session"}
 MOST_SHAPES = 100
 """Shapes of paths that are logged and remembered."""
 _MOST_SEGMENTS = 8
@@ -66,11 +69,14 @@ class CallReader:
         self._steps = steps
         self._fleet_lanes = fleet_lanes
         self._paths = OddPaths()
+        self._ignored: set[bytes] = set()
+        """Headers of our own that aren't known, and were logged."""
 
     def head(self, scope: Scope, headers: Mapping[bytes, bytes], place: RequestPath) -> CallHead:
         """Read a request's head. Raises: RequestRefused: it isn't known which upstream it is for."""
         pairs, query = scope["headers"], scope["query_string"]
         name = claimed_name(headers, place.agent)
+        self._report_ignored(headers)
         route = self._routes.find(place, query, pairs, name)
         profile = route.origin.profile
         method, dialect = scope["method"], dialect_for(place.path)
@@ -101,6 +107,16 @@ class CallReader:
             free=free,
             shown_path=path_to_show(place.raw_path, secrets),
         )
+
+    def _report_ignored(self, headers: Mapping[bytes, bytes]) -> None:
+        """Log each header once that begins as ours do and isn't one, such as a misspelt one."""
+        for each in headers:
+            if each.startswith(OWN) and each not in _READ and len(self._ignored) < MOST_SHAPES:
+                if each not in self._ignored:
+                    _log.warning(
+                        "a request has the header %s, which isn't one of HiveMind's", label(each.decode("latin-1"))
+                    )
+                self._ignored.add(each)
 
     async def read(self, head: CallHead, body: bytes, tokens: tuple[bytes, ...]) -> Call:
         """Return the call that a request makes, which shows these tokens. Raises: RequestRefused."""

@@ -318,6 +318,8 @@ class DataPlane:
             self._on_call(call)
         waited_s = self._retries.waited_s(call, engine.now()) if self._retries.unsent else 0.0
         ticket = engine.arrive(scheduler_request(call, waited_s))
+        if call.head.priority is not None and (asked := call.identity.priority) is not None:
+            self._claims.check_heeded(ticket.agent.name, asked, ticket.priority)
         heads = self.recent_heads.add(ticket.id, scope, head.size)
         heard = None if self._bodies is None else self._bodies.asked(ticket.id, call, scope["headers"])
         return Exchange(call, ticket, client, heads, self._shared, heard)

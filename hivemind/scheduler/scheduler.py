@@ -121,6 +121,8 @@ class Scheduler(Dispatcher):
         if request.patience_s is not None:
             wait_s = min(wait_s, request.patience_s)
         self._numbers += 1
+        if request.priority is not None and request.priority < agent.asked:
+            agent.asked = request.priority
         priority = agent.priority_of(request)
         ticket = Ticket(self._numbers, request, agent, lane.config.provider, priority, now, now, now + wait_s)
         lane.estimators.guess(ticket)

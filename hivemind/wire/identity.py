@@ -44,6 +44,7 @@ _YES, _NO = (b"true", b"1", b"on", b"yes"), (b"false", b"0", b"off", b"no")
 _RUN = b"run."
 _MOST_LOGGED = 4096
 """Agents whose capped priority was logged, and isn't again."""
+_DECIDED = "by a decision about it, or because the agent that it is a part of asks for no more"
 _log = logging.getLogger(__name__)
 
 
@@ -366,17 +367,18 @@ class Claims:
         """Return the priority that a request gets that asks for this one."""
         if requested is None or requested >= self._most_urgent:
             return requested
-        if agent not in self._logged:
-            if len(self._logged) >= _MOST_LOGGED:
-                self._logged.clear()
-            self._logged.add(agent)
-            _log.warning(
-                "%s asks for priority %s; its requests count as %s at most (agents.highest_priority)",
-                agent,
-                requested.name.lower(),
-                self._most_urgent.name.lower(),
-            )
+        self.check_heeded(agent, requested, self._most_urgent, "at most (agents.highest_priority)")
         return self._most_urgent
+
+    def check_heeded(self, agent: str, requested: Priority, given: Priority, why: str = _DECIDED) -> None:
+        """Log once of an agent that its requests are given a less urgent priority than they ask for."""
+        if given <= requested or agent in self._logged:
+            return
+        if len(self._logged) >= _MOST_LOGGED:
+            self._logged.clear()
+        self._logged.add(agent)
+        asked, counted = requested.name.lower(), given.name.lower()
+        _log.warning("%s asks for priority %s; its requests count as %s %s", agent, asked, counted, why)
 
 
 def _digest(token: bytes) -> bytes:
