@@ -19,6 +19,7 @@ from hivemind.providers.profiles import profile_for
 from hivemind.settings import without_secrets
 from hivemind.setup.clients import Target
 from hivemind.text.shells import TOKEN, TOKEN_VARIABLE
+from hivemind.wire.request_head import HOLD
 
 TASK_VARIABLE = "HIVEMIND_TASK"
 _NOT_FOR_RUNS = {TASK_VARIABLE, RUN_TOKEN_VARIABLE, RESUME_VARIABLE, RESUME_FILE_VARIABLE}
@@ -38,6 +39,8 @@ class ProxyRoute:
     """The upstream that every request goes to; None: by the path."""
     state_dir: Path | None = None
     """The folder of the proxy's note, also for files of ours; None: there is none."""
+    hold_answers: bool = False
+    """Their streams are held until they are whole."""
     run_token: str = field(default="", repr=False)
     """The run's token for the control API; empty: there is none."""
 
@@ -51,7 +54,8 @@ class ProxyRoute:
 
     def target(self, agent: str) -> Target:
         """Return the agent's target, without the token."""
-        url = self.url if self.to is None else f"{self.url}/to/{self.to}"
+        url = f"{self.url}/{HOLD.decode()}" if self.hold_answers else self.url
+        url = url if self.to is None else f"{url}/to/{self.to}"
         return Target(url, agent, token=self.token is not None)
 
 

@@ -117,11 +117,12 @@ async def open_session(
     token_file: Path | None = None,
     settings_file: Path | None = None,
     to: str | None = None,
+    hold_answers: bool = False,
 ) -> AsyncIterator[Session]:
     """Find the proxy: at `attach`, else at HIVEMIND_URL (in an agent's process), else where these settings put it. Only
     there one is started if none runs, which `say` reports in a line. It outlives this process and ends when idle.
 
-    `to` names the upstream for all requests.
+    `to` names the upstream for all requests; `hold_answers`: their streams are held until they are whole.
 
     Raises: UsageError: a URL, a name or a token is wrong or missing; NoProxy.
     """
@@ -144,7 +145,7 @@ async def open_session(
             if log is not None:
                 ends = ", and ends when it is idle" if settings.idle_exit_s else ""
                 say(f"no proxy ran, so one was started{ends}: {where_it_serves(settings, client.url, about, log)}")
-        yield Session(client, _route(settings, client.url, about, to), about, started, lock.release)
+        yield Session(client, _route(settings, client.url, about, to, hold_answers), about, started, lock.release)
 
 
 def proxy_variables(settings: Settings, environ: Mapping[str, str]) -> dict[str, str]:
@@ -157,7 +158,7 @@ def proxy_variables(settings: Settings, environ: Mapping[str, str]) -> dict[str,
     return made
 
 
-def _route(settings: Settings, url: str, about: About, to: str | None) -> ProxyRoute:
+def _route(settings: Settings, url: str, about: About, to: str | None, hold_answers: bool) -> ProxyRoute:
     names = [name for name, _ in about.upstreams]
     if to is not None and to not in names:
         raise UsageError(f"--to {to}: the proxy has no such upstream; it has {', '.join(names)}")
@@ -168,7 +169,9 @@ def _route(settings: Settings, url: str, about: About, to: str | None) -> ProxyR
         folder = state_dir(settings.state_dir)
     except OSError:
         folder = None
-    return ProxyRoute(url, token if about.agents_token else None, about.upstreams, to, folder)
+    return ProxyRoute(
+        url, token if about.agents_token else None, about.upstreams, to, folder, hold_answers=hold_answers
+    )
 
 
 async def _attached(

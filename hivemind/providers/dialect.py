@@ -89,6 +89,10 @@ class Dialect(ABC):
     def request_facts(self, path: str, query: str, body: bytes) -> Facts:
         """Return :meth:`facts` of a decoded body."""
 
+    def can_ask_usage(self, headers: Headers, body: bytes) -> bool:
+        """Whether a request for a stream can ask for its usage, and doesn't say whether it wants it."""
+        return False
+
     def is_opaque(self, headers: Headers) -> bool:
         """Whether :meth:`facts` doesn't read this kind of body, such as sound and images."""
         return False

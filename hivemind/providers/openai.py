@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 
 from hivemind.providers import json_fields
-from hivemind.providers.base import Facts, StreamForm
+from hivemind.providers.base import Facts, Headers, StreamForm
 from hivemind.providers.clients import UNKNOWN, TryAgain
 from hivemind.providers.counts import CACHED, WRITTEN, usage_from, usage_in
 from hivemind.providers.dialect import RETRYABLE, Dialect, encode, failure_status, failure_text
+from hivemind.providers.encoding import is_encoded
 from hivemind.providers.errors import ErrorObject, classify_event, error_object, is_error, kind_of
 from hivemind.providers.failing import EMPTY, failure_in, finish_failure
 from hivemind.providers.json_fields import Members, Shape
@@ -35,6 +36,8 @@ _MARKS = tuple((name, name + b":null", name + b": null") for name in (b'"usage"'
 """Members that tell more than content unless they are null, which many servers send in every chunk."""
 _PADDING = b'"obfuscation":"'
 """Random characters that OpenAI adds to events, so that an event's size doesn't tell its content's."""
+_NO_CHOICES = re.compile(rb'"choices"\s{0,4}:\s{0,4}\[\s{0,4}\]')
+_DATA = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\r\n\r\n))data: ?([^\r\n]++)(?:\n\n|\r\n\r\n)")
 _RESPONSE_CONTENT = frozenset({"response.output_item.done", "response.content_part.done"})
 """The end of a piece without deltas; its start is still empty."""
 _RESPONSE_END = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
@@ -98,6 +101,25 @@ def _of_cache(found: Members) -> tuple[int, int] | None:
         elif name in _WRITTEN:
             written = json_fields.count(found, name)
     return None if cached is None and written is None else (cached or 0, written or 0)
+
+
+def asking_usage(body: bytes) -> bytes:
+    """Return the body of a request for a chat stream, asking for its usage too; all else as it was written."""
+    return body.replace(b"{", b'{"stream_options":{"include_usage":true},', 1)
+
+
+def without_usage(events: bytes) -> bytes:
+    """Return whole events of a chat stream without the one that only brings its usage. Azure's first chunk has no
+    choices either, but no usage."""
+    if _NO_CHOICES.search(events) is None:
+        return events
+    return _DATA.sub(lambda each: b"" if _brings_usage(each[1]) else each[0], events)
+
+
+def _brings_usage(data: bytes) -> bool:
+    chunk = _CHUNK.read(data)
+    none = "choices" in chunk and not bytes(json_fields.raw(chunk, "choices")).strip(b"[] ")
+    return none and json_fields.filled(chunk, "usage")
 
 
 def _error(status: int, reason: str, message: str) -> ErrorObject:
@@ -232,6 +254,9 @@ class OpenAIChat(OpenAI):
             session=json_fields.text(request, "prompt_cache_key"),
             form=StreamForm.SSE if stream else StreamForm.WHOLE,
         )
+
+    def can_ask_usage(self, headers: Headers, body: bytes) -> bool:
+        return body.lstrip().startswith(b"{") and b'"stream_options"' not in body and not is_encoded(headers)
 
 
 class ResponsesReader(OpenAIReader):

@@ -1,4 +1,4 @@
-"""Request bodies in memory: a limit for each, and one for all together.
+"""Bodies in memory: of requests, with a limit for each and one for all together, and of answers that are held.
 
 A body is kept until its request is over, because a retry needs it, and most of that time its request waits. So a body
 for which there is no room is refused at once, with a 503 and a Retry-After, rather than delayed: room is made in
@@ -81,6 +81,14 @@ class BodyBudget:
     def release(self, body: bytes) -> None:
         """Count a body no longer, because its request is over."""
         self.used -= len(body)
+
+    def hold(self, size: int) -> bool:
+        """Count so many bytes more of an answer that is held, until they are taken from :attr:`used`. Return whether
+        there was room: answers leave half of it to requests, which would be refused."""
+        if self.used + size > self._total // 2:
+            return False
+        self._add(size)
+        return True
 
     def _add(self, size: int) -> None:
         self.used += size

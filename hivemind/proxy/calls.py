@@ -15,25 +15,29 @@ from hivemind.providers.outline import SHORT
 from hivemind.providers.paths import METHOD_OVERRIDES, dialect_for, is_free
 from hivemind.proxy.asgi import Scope, StepRunner
 from hivemind.proxy.routing import Routes
-from hivemind.redaction.text import redact
+from hivemind.redaction.text import label, redact
 from hivemind.redaction.values import credentials_in
 from hivemind.settings.origin import Origin
 from hivemind.wire.call import Call, CallHead, path_to_show, sanitized_client, sanitized_facts
 from hivemind.wire.fleet_lanes import FleetLanes
 from hivemind.wire.identity import (
+    AGENT_HEADERS,
+    HOLD_HEADER,
     PRIORITY_HEADER,
     Claims,
     Identity,
+    asks_to_hold,
     claimed_name,
     fingerprint,
     identify,
     lane_credential,
 )
-from hivemind.wire.request_head import RequestPath, RequestRefused, about_body, for_upstream
+from hivemind.wire.request_head import OWN, RequestPath, RequestRefused, about_body, for_upstream
 
 _log = logging.getLogger(__name__)
 
 TOKEN_HEADER = b"x-hivemind-token"
+_READ = {*AGENT_HEADERS, PRIORITY_HEADER, HOLD_HEADER, TOKEN_HEADER, b"x-hivemind-session"}
 MOST_SHAPES = 100
 """Shapes of paths that are logged and remembered."""
 _MOST_SEGMENTS = 8
@@ -45,7 +49,7 @@ class CallReader:
     """Reads requests as the dialects, the routes and the claims of one proxy define them.
 
     `secrets` are the proxy's own credentials, which no agent's name may hold; `fleet_lanes` keeps what the fleet calls
-    the lanes, where there is a fleet.
+    the lanes, where there is a fleet; `asks_usage`: chat streams are asked for their usage.
     """
 
     def __init__(
@@ -55,18 +59,24 @@ class CallReader:
         secrets: tuple[str, ...],
         steps: StepRunner,
         fleet_lanes: FleetLanes | None = None,
+        *,
+        asks_usage: bool = False,
     ) -> None:
+        self._asks_usage = asks_usage
         self._routes = routes
         self._claims = claims
         self._secrets = secrets
         self._steps = steps
         self._fleet_lanes = fleet_lanes
         self._paths = OddPaths()
+        self._ignored: set[bytes] = set()
+        """Headers of our own that aren't known, and were logged."""
 
     def head(self, scope: Scope, headers: Mapping[bytes, bytes], place: RequestPath) -> CallHead:
         """Read a request's head. Raises: RequestRefused: it isn't known which upstream it is for."""
         pairs, query = scope["headers"], scope["query_string"]
         name = claimed_name(headers, place.agent)
+        self._report_ignored(headers)
         route = self._routes.find(place, query, pairs, name)
         profile = route.origin.profile
         method, dialect = scope["method"], dialect_for(place.path)
@@ -91,11 +101,22 @@ class CallReader:
             name=name,
             credential=fingerprint(headers, query, profile.auth_headers),
             priority=headers.get(PRIORITY_HEADER),
+            holds=asks_to_hold(headers, place.holds),
             secrets=secrets,
             reads_short=b"content-encoding" not in headers and name.isascii(),
             free=free,
             shown_path=path_to_show(place.raw_path, secrets),
         )
+
+    def _report_ignored(self, headers: Mapping[bytes, bytes]) -> None:
+        """Log each header once that begins as ours do and isn't one, such as a misspelt one."""
+        for each in headers:
+            if each.startswith(OWN) and each not in _READ and len(self._ignored) < MOST_SHAPES:
+                if each not in self._ignored:
+                    _log.warning(
+                        "a request has the header %s, which isn't one of HiveMind's", label(each.decode("latin-1"))
+                    )
+                self._ignored.add(each)
 
     async def read(self, head: CallHead, body: bytes, tokens: tuple[bytes, ...]) -> Call:
         """Return the call that a request makes, which shows these tokens. Raises: RequestRefused."""
@@ -123,7 +144,8 @@ class CallReader:
             facts = sanitized_facts(facts, head.secrets)
             identity = self._identify(head, facts.session, tokens)
             last.key, last.identity, last.model, last.session = key, identity, facts.model, facts.session
-        call = Call(head, body, facts, identity)
+        asks_usage = self._asks_usage and facts.stream and head.dialect.can_ask_usage(head.about_body, body)
+        call = Call(head, body, facts, identity, asks_usage)
         known = head.dialect.name != "plain"
         if call.free is known:
             self._paths.report(head.method.decode(), head.path, known=known)

@@ -151,9 +151,24 @@ class DataPlane:
         keepalive = KeepaliveTiming(settings.keepalive_after_s, settings.keepalive_every_s)
         progress = ProgressReporter(engine.progress)
         self._shared = Shared(
-            engine, keepalive, StepRunner(), wall, progress, self._uncounted, self._go_on, self._served_directly
+            engine,
+            keepalive,
+            StepRunner(),
+            wall,
+            progress,
+            self._body_budget,
+            self._uncounted,
+            self._go_on,
+            self._served_directly,
         )
-        self._calls = CallReader(routes, claims, settings.own_credentials(), self._shared.steps, fleet_lanes)
+        self._calls = CallReader(
+            routes,
+            claims,
+            settings.own_credentials(),
+            self._shared.steps,
+            fleet_lanes,
+            asks_usage=settings.stream_usage,
+        )
         self._retries = ClientRetries()
         self._heads = HeadCache()
         self.recent_heads = RecentHeads()
@@ -303,6 +318,8 @@ class DataPlane:
             self._on_call(call)
         waited_s = self._retries.waited_s(call, engine.now()) if self._retries.unsent else 0.0
         ticket = engine.arrive(scheduler_request(call, waited_s))
+        if call.head.priority is not None and (asked := call.identity.priority) is not None:
+            self._claims.check_heeded(ticket.agent.name, asked, ticket.priority)
         heads = self.recent_heads.add(ticket.id, scope, head.size)
         heard = None if self._bodies is None else self._bodies.asked(ticket.id, call, scope["headers"])
         return Exchange(call, ticket, client, heads, self._shared, heard)

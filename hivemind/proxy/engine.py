@@ -214,9 +214,9 @@ class Engine:
         """Note how many tokens of its prompt the server has read, of how many."""
         self.publish(Prefill(self._time(), ticket.id, ticket.agent.name, ticket.request.lane, read, total))
 
-    def first_content(self, ticket: Ticket, so_far: Usage | None = None) -> None:
-        """Note the first content of the answer; usage as in :meth:`progress`."""
-        self._scheduler.first_content(self._time(), ticket, so_far)
+    def first_content(self, ticket: Ticket, so_far: Usage | None = None, *, whole: bool = False) -> None:
+        """Note the first content of the answer; usage as in :meth:`progress`. `whole`: it was held until now."""
+        self._scheduler.first_content(self._time(), ticket, so_far, whole=whole)
         self._settle()
 
     def progress(self, streams: Iterable[tuple[Ticket, int, Usage | None]]) -> None:

@@ -20,9 +20,11 @@ from hivemind.providers.encoding import Decoder, decode_body, decoder_for, is_en
 from hivemind.providers.errors import MAX_ERROR_BODY, classify
 from hivemind.providers.failing import EMPTY
 from hivemind.providers.limits import read_limits
+from hivemind.providers.openai import without_usage
 from hivemind.providers.sse import is_sign_of_life, prefill_in
 from hivemind.providers.taps import begins_otherwise, begins_stream, is_short_json
 from hivemind.proxy.asgi import StepRunner
+from hivemind.proxy.body_budget import BodyBudget
 from hivemind.proxy.cycle import AnswerCut, Cycle
 from hivemind.proxy.engine import Engine
 from hivemind.proxy.reply import (
@@ -44,6 +46,7 @@ from hivemind.proxy.streaming import (
     ProgressReporter,
     Splice,
     StreamProgress,
+    UsageHold,
     usage_so_far,
 )
 from hivemind.scheduler.ledger import warning_of
@@ -85,6 +88,7 @@ class Shared:
     wall: Callable[[], float]
     """Seconds since the epoch."""
     progress: ProgressReporter
+    bodies: BodyBudget
     uncounted: Callable[[], AbstractContextManager[None]]
     """While it is entered, a drain doesn't wait for the request."""
     go_on: Callable[[Exchange, Cycle], None]
@@ -476,7 +480,42 @@ class Exchange:
             size += len(data)
         if state.failed:
             return await self._ended_early(response, state, b"".join(held), whole=False)
-        return await self._stream(response, tap, await self._begin(response), b"".join(held))
+        if not self.call.holds or self.call.facts.form is StreamForm.ANY:
+            return await self._stream(response, tap, await self._begin(response), b"".join(held))
+        return await self._answered_held(response, tap, b"".join(held))
+
+    async def _answered_held(self, response: UpstreamResponse, tap: Tap, begun: bytes) -> bool:
+        """Hold a stream whose content has begun until it is complete: what goes wrong until then is made good unseen,
+        as before its first content. Where memory has no room for it, the stream is passed on."""
+        state, bodies, held, size, ended = tap.state, self._shared.bodies, [begun], 0, False
+        progress = StreamProgress(self.ticket, state, self.call.facts.unmetered, has_news=True)
+        self._shared.progress.add(progress)
+        try:
+            try:
+                async with asyncio.timeout(None) as progress.patience:
+                    while not (state.complete or state.error or ended) and bodies.hold(len(held[-1])):
+                        size += len(held[-1])
+                        progress.reads = True
+                        held.append(await response.read())
+                        ended = not held[-1]
+                        if (rest := tap.feed(held[-1])) is not None:
+                            await self._shared.steps.run(rest)
+                        progress.has_news = True
+            except TimeoutError:
+                if not progress.patience.expired():
+                    raise
+                ended = True  # it is decided, and nothing but signs of life comes
+            except UpstreamError as error:
+                return await self._failed(self.call.failure_of(error))
+            finally:
+                self._shared.progress.discard(progress)
+            if ended:
+                await self._ended(tap)
+            if ended or state.error is not None:
+                return await self._ended_early(response, state, b"".join(held), whole=False)
+            return await self._stream(response, tap, await self._begin(response), b"".join(held))
+        finally:
+            bodies.used -= size
 
     def _shows_life(self, response: UpstreamResponse, data: bytes) -> bool:
         """Note what a server says of a prompt that it reads. Return whether this is nothing else, and its client may be
@@ -534,6 +573,7 @@ class Exchange:
             return await self._failed(EMPTY)
         if not state.complete:
             return await self._failed(_TRUNCATED)
+        body = without_usage(body) if self.call.asks_usage else body
         await self._stop_keepalive()
         if not self.writer.started:
             self._succeed(response)
@@ -558,7 +598,9 @@ class Exchange:
     async def _stream(self, response: UpstreamResponse, tap: Tap, decoder: Decoder | None, data: bytes) -> bool:
         """Stream content to the client, event by event, to the upstream's end."""
         state = tap.state
-        hold = EventHold(tap.ends) if tap.ends and decoder is None and decoder_for(response.headers) is None else None
+        hold = None
+        if tap.ends and decoder is None and decoder_for(response.headers) is None:
+            hold = UsageHold(tap.ends) if self.call.asks_usage else EventHold(tap.ends)
         progress = StreamProgress(self.ticket, state, self.call.facts.unmetered)
         self._shared.progress.add(progress)
         failure: Failure | None = None
@@ -634,7 +676,7 @@ class Exchange:
         """Commit to this reply, and send its head unless a head was sent. Return a decoder where that one promised none
         of the upstream's encoding."""
         await self._stop_keepalive()
-        self._engine.first_content(self.ticket, self._usage())
+        self._engine.first_content(self.ticket, self._usage(), whole=self.call.holds)
         if self.writer.started:
             return decoder_for(response.headers)
         await self.writer.start(response.status, self._head(response))
@@ -739,11 +781,12 @@ class Exchange:
 
     def _head(self, response: UpstreamResponse) -> Headers:
         """Return the upstream's headers for the client, and our notice."""
-        return for_client(response.headers) + notice(self.ticket)
+        headers = for_client(response.headers) + notice(self.ticket)
+        return without(headers, b"content-length") if self.call.asks_usage else headers
 
     def _arm_keepalive(self, response: UpstreamResponse | None = None) -> None:
-        """Have a stream that waits too long begun before its grant, or before the first content of this response, so
-        that the client doesn't give up."""
+        """Have a stream that waits too long begun before its grant, or before this response is passed on, so that the
+        client doesn't give up. One that is held begins as late as one that wasn't granted, since it may still fail."""
         if self._keepalive_sender is not None or (self.writer.started and not self.call.facts.stream):
             return
         keepalive, head = self._shared.keepalive, self.call.head
@@ -751,18 +794,19 @@ class Exchange:
         if response is None:
             if not ping:
                 return
-            waited_s = asyncio.get_running_loop().time() - self.ticket.arrived_at
-            after_s = max(0.0, max(keepalive.after_s, head.client.silent_s) - waited_s)
             headers = [*head.dialect.stream_headers(), *notice(self.ticket)]
         else:
-            after_s = keepalive.after_s
             headers = without(self._head(response), b"content-length")
             if is_encoded(response.headers):
                 if not ping:
                     return
                 headers = [*head.dialect.stream_headers(), *notice(self.ticket)]
+        after_s = keepalive.after_s
         if self.writer.started:
             after_s = keepalive.every_s
+        elif response is None or self.call.holds:
+            waited_s = asyncio.get_running_loop().time() - self.ticket.arrived_at
+            after_s = max(0.0, max(after_s, head.client.silent_s) - waited_s)
         self._keepalive_sender = KeepaliveSender(self.writer, headers, ping, after_s=after_s, every_s=keepalive.every_s)
 
     def _disarm_keepalive(self) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from hivemind.providers.base import Steps, Tap, TapState
+from hivemind.providers.openai import without_usage
 from hivemind.proxy.cycle import Cycle
 from hivemind.proxy.response_writer import ResponseWriter
 from hivemind.scheduler.ticket import Ticket
@@ -66,6 +67,16 @@ class EventHold:
     def _end(self, data: bytes | bytearray, start: int) -> int:
         """Return where the last event ends that ends behind `start`; 0 where none does."""
         return max(at + len(mark) if (at := data.rfind(mark, start)) >= 0 else 0 for mark in self.ends)
+
+
+@dataclass(slots=True)
+class UsageHold(EventHold):
+    """Takes the usage out too that the client of a chat stream didn't ask for."""
+
+    def passed(self, data: bytes) -> bytes:
+        passed = without_usage(EventHold.passed(self, data))
+        self.idle = False  # else what comes would be passed on as it comes
+        return passed
 
 
 @dataclass(slots=True, eq=False)

@@ -121,6 +121,8 @@ class Scheduler(Dispatcher):
         if request.patience_s is not None:
             wait_s = min(wait_s, request.patience_s)
         self._numbers += 1
+        if request.priority is not None and request.priority < agent.asked:
+            agent.asked = request.priority
         priority = agent.priority_of(request)
         ticket = Ticket(self._numbers, request, agent, lane.config.provider, priority, now, now, now + wait_s)
         lane.estimators.guess(ticket)
@@ -171,13 +173,13 @@ class Scheduler(Dispatcher):
         self.pump(lane, now)  # the windows may have room now, or an earlier reset
         return True
 
-    def first_content(self, now: float, ticket: Ticket, so_far: Usage | None = None) -> None:
+    def first_content(self, now: float, ticket: Ticket, so_far: Usage | None = None, *, whole: bool = False) -> None:
         """Take the first content: a latency sample, and proof that the upstream works; `so_far` as in
-        :meth:`progress`."""
+        :meth:`progress`. `whole`: the answer was held until now, so the sample is that of a whole one."""
         lane = self.lanes[ticket.request.lane]
         if so_far is not None:
             self._note_usage(lane, ticket, so_far)
-        self._first_content(now, lane, ticket, so_far)
+        self._first_content(now, lane, ticket, so_far, whole=whole)
 
     def _first_content(
         self, now: float, lane: Lane, ticket: Ticket, so_far: Usage | None, *, whole: bool = False

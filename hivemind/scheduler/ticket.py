@@ -57,6 +57,9 @@ class Agent:
     last_seen: float
     priority: Priority | None = None
     """As the operator decided, which overrules what requests ask for. None: undecided."""
+    asked: Priority = Priority.NORMAL
+    """The most urgent class that one of its requests asked for: those of its sub-agents get no more urgent one by
+    asking."""
     boosted_until: float | None = None
     """It counts as CRITICAL, whatever else was decided, until the boost is ended."""
     paused: bool = False  # the operator holds its requests in the queue
@@ -137,7 +140,8 @@ class Agent:
 
     def priority_of(self, request: Request) -> Priority:
         """Return the class in which a request of this agent counts now."""
-        base = request.priority
+        base: Priority | None = None
+        asked = request.priority
         each: Agent | None = self
         while each is not None:
             if each.boosted_until is not None:
@@ -146,7 +150,10 @@ class Agent:
                 return each.priority
             if each.task_priority is not None:
                 base = each.task_priority
+            if asked is not None and asked < each.asked:
+                asked = each.asked
             each = each.lead
+        base = asked if base is None else base
         return Priority.NORMAL if base is None else base
 
 

@@ -85,6 +85,9 @@ class Settings(BaseSettings):
     """A stream that waits longer than this is begun with a 200, and kept alive."""
     keepalive_every_s: Seconds = 10.0
     """Between two signs of life in such a stream."""
+    stream_usage: bool = False
+    """Ask OpenAI-style chat streams for their usage (stream_options) where the client doesn't, and keep it from the
+    client."""
     drain_s: AnyFile[SecondsOrZero] = 30.0
     """On SIGINT or SIGTERM, how long streams in flight may go on."""
     idle_exit_s: SecondsOrZero | None = None

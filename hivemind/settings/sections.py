@@ -187,10 +187,25 @@ class AgentSettings(Section):
     """A token for each agent, by name: who goes by that name must show it, and who shows it is that agent."""
     highest_priority: Literal["critical", "high", "normal", "low"] = "high"
     """The most urgent priority that a request may ask for itself."""
+    hold_answers: Annotated[tuple[str, ...], Field(json_schema_extra={"metavar": "NAME"})] = ()
+    """Agents whose streams are held until they are whole, each with its sub-agents; * means all. May be given more than
+    once."""
     max_depth: Annotated[int, Field(ge=0, le=64)] = _PLACES.depth
     """Agents that hivemind run starts inside one another, the first included; deeper ones are refused. 0: no limit."""
     max_tree: Annotated[int, Field(ge=0, le=100_000)] = _PLACES.tree
     """Processes of one tree of agents, running or queued; further ones are refused. 0: no limit."""
+
+    @field_validator("hold_answers", mode="before")
+    @classmethod
+    def _check_held(cls, value: Any) -> Any:
+        """Split a variable's string at commas, and normalise the names."""
+        names = value.split(",") if isinstance(value, str) else value
+        if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+            return value
+        try:
+            return tuple(normalised(name) for name in names if name.strip())
+        except BadName as error:
+            raise ValueError(str(error)) from None
 
     @field_validator("credentials", mode="wrap")
     @classmethod

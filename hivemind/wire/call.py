@@ -9,6 +9,7 @@ from hivemind.providers.base import Facts
 from hivemind.providers.clients import Client
 from hivemind.providers.dialect import Dialect
 from hivemind.providers.encoding import decode_body
+from hivemind.providers.openai import asking_usage
 from hivemind.providers.profiles import family
 from hivemind.redaction.bodies import lent_in, redact_body
 from hivemind.redaction.text import identifier, label, mask_any_length, mask_values
@@ -84,6 +85,8 @@ class CallHead:
     """Fingerprint of the credential."""
     priority: bytes | None = None
     """The priority asked for, as it came."""
+    holds: bool | None = None
+    """Whether its answer is to be held until it is whole; None: as the agent's settings say."""
     secrets: tuple[str, ...] = ()
     """The credentials that the request came with, the longest first: masked in whatever is shown or written of it."""
     reads_short: bool = False
@@ -105,6 +108,13 @@ class Call:
     body: bytes
     facts: Facts
     identity: Identity
+    asks_usage: bool = False
+    """Its stream is asked for its usage, which the client doesn't get."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether its answer, if it is a stream, is held until it is whole."""
+        return self.identity.holds if self.head.holds is None else self.head.holds
 
     @property
     def free(self) -> bool:
@@ -113,14 +123,17 @@ class Call:
         return self.head.free and not (self.body and self.head.method != b"POST")
 
     def outgoing(self, committed: bool) -> UpstreamRequest:
-        """Return the request to send; a response that was begun without an encoding can only continue without one."""
-        head = self.head
+        """Return the request to send; a response that was begun without an encoding can only continue without one, and
+        of one that is encoded nothing can be taken out."""
+        head, body = self.head, self.body
         headers, encoded = head.headers, head.encoded_head
-        if committed:
+        if self.asks_usage:
+            body = asking_usage(body)
+        if committed or self.asks_usage:
             headers = [*without(headers, b"accept-encoding"), (b"accept-encoding", b"identity")]
             encoded = EncodedHead()
         again, head_s = not self.facts.continues_state, head.route.origin.profile.head_s
-        return UpstreamRequest(head.method, head.target, headers, self.body, again, encoded, head_s)
+        return UpstreamRequest(head.method, head.target, headers, body, again, encoded, head_s)
 
     @property
     def computed_on(self) -> bool:

@@ -32,6 +32,7 @@ SEVERAL = "several"
 EVERYBODY = "all"
 """Credential of all requests to an upstream whose limits don't depend on credentials."""
 PRIORITY_HEADER = b"x-hivemind-priority"
+HOLD_HEADER = b"x-hivemind-hold-answers"
 AGENT_HEADERS = (b"x-hivemind-agent", b"x-hivemind-agent-id")
 _PLAIN_ID = re.compile(r"[A-Za-z0-9.:=+~-]+")
 """Neither a slash, which would make it a sub-agent's name, nor what no name may hold."""
@@ -39,9 +40,11 @@ _BY_TIME = re.compile(
     r"(?:[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}|[a-z]{3}_[0-9a-f]{12}[0-9A-Za-z]{14})\Z"
 )
 _MOST_FIELDS = 100
+_YES, _NO = (b"true", b"1", b"on", b"yes"), (b"false", b"0", b"off", b"no")
 _RUN = b"run."
 _MOST_LOGGED = 4096
 """Agents whose capped priority was logged, and isn't again."""
+_DECIDED = "by a decision about it, or because the agent that it is a part of asks for no more"
 _log = logging.getLogger(__name__)
 
 
@@ -56,6 +59,8 @@ class Identity:
     priority: Priority | None
     made_up: bool = False
     """The name was made here: of the client's ids, or of the key."""
+    holds: bool = False
+    """Its answers are held until they are whole, by the settings."""
 
 
 def identify(
@@ -93,6 +98,7 @@ def identify(
         named=bool(agent),
         priority=None if requested is None else claims.priority(requested, shown),
         made_up=root is None or bool(client.agent),
+        holds=claims.holds(shown),
     )
 
 
@@ -203,6 +209,19 @@ def short_id(ident: str) -> str:
     return shown
 
 
+def asks_to_hold(headers: Mapping[bytes, bytes], holds: bool) -> bool | None:
+    """Return whether a request wants its answer to be held; `holds`: its path does. None: it doesn't say.
+
+    Raises: RequestRefused: the header can't be understood.
+    """
+    if (told := headers.get(HOLD_HEADER)) is None:
+        return holds or None
+    word = told.strip().lower()
+    if word in _YES or word in _NO:
+        return word in _YES
+    raise RequestRefused(400, f"{HOLD_HEADER.decode()}: must be true or false")
+
+
 def _priority(requested: bytes | None, client: Client) -> Priority | None:
     if requested is None:
         return client.priority
@@ -225,6 +244,7 @@ class Claims:
         self._names = names
         self._require_name = settings.require_name
         self._most_urgent = Priority[settings.highest_priority.upper()]
+        self._held = tuple(map(fold, settings.hold_answers))
         self._logged: set[str] = set()
         self._run_key = None if token is None else blake2b(token, digest_size=32, person=b"hivemind-runs").digest()
         """Key of the runs' tokens; derived from the agents' token, so that they are valid for the next proxy too."""
@@ -337,21 +357,28 @@ class Claims:
                 "name_required",
             )
 
+    def holds(self, agent: str) -> bool:
+        """Return whether the settings say that the agent's answers are held, or those of an agent that it is a part
+        of."""
+        line = f"{fold(agent)}/" if self._held else ""
+        return any(each == "*" or line.startswith(f"{each}/") for each in self._held)
+
     def priority(self, requested: Priority | None, agent: str) -> Priority | None:
         """Return the priority that a request gets that asks for this one."""
         if requested is None or requested >= self._most_urgent:
             return requested
-        if agent not in self._logged:
-            if len(self._logged) >= _MOST_LOGGED:
-                self._logged.clear()
-            self._logged.add(agent)
-            _log.warning(
-                "%s asks for priority %s; its requests count as %s at most (agents.highest_priority)",
-                agent,
-                requested.name.lower(),
-                self._most_urgent.name.lower(),
-            )
+        self.check_heeded(agent, requested, self._most_urgent, "at most (agents.highest_priority)")
         return self._most_urgent
+
+    def check_heeded(self, agent: str, requested: Priority, given: Priority, why: str = _DECIDED) -> None:
+        """Log once of an agent that its requests are given a less urgent priority than they ask for."""
+        if given <= requested or agent in self._logged:
+            return
+        if len(self._logged) >= _MOST_LOGGED:
+            self._logged.clear()
+        self._logged.add(agent)
+        asked, counted = requested.name.lower(), given.name.lower()
+        _log.warning("%s asks for priority %s; its requests count as %s %s", agent, asked, counted, why)
 
 
 def _digest(token: bytes) -> bytes:

@@ -47,7 +47,8 @@ class RequestRefused(Exception):
 MOST_NAME_BYTES = 12 * LONGEST + 1
 """Bytes of a raw name that are read: each character has four bytes at most, each of them percent-encoded, and one more
 makes it too long."""
-_PREFIXES = (b"/agent/", b"/upstream/", b"/to/", b"/token/")
+HOLD = b"hold-answers"
+_PREFIXES = (b"/agent/", b"/upstream/", b"/to/", b"/token/", b"/%b/" % HOLD)
 _SHORT = {b"to": b"upstream"}
 _SPLIT = "the path must not hold what looks like a key with an empty segment (//) in it"
 _PARAMETERS = re.compile(r";[^/]*")
@@ -66,18 +67,23 @@ class RequestPath:
     agent: str | None
     upstream: str | None
     token: str | None
+    holds: bool = False
+    """Its answer is to be held until it is whole."""
     flaw: str = ""
     """Why it is refused: servers interpret such a path differently. Empty where it is fine."""
 
 
 def parse_path(raw_path: bytes) -> RequestPath:
-    """Strip `/upstream/<name>` (or `/to/<name>`), `/agent/<name>` and `/token/<token>`, in any order, from the front of
-    a path."""
+    """Strip `/upstream/<name>` (or `/to/<name>`), `/agent/<name>`, `/token/<token>` and `/hold-answers`, in any order,
+    from the front of a path."""
     found: dict[bytes, str] = {}
-    flaw = ""
+    flaw, holds = "", False
     rest = _one_slash(raw_path)
     while rest.startswith(_PREFIXES):
         head, _, tail = rest[1:].partition(b"/")
+        if head == HOLD:
+            holds, rest = True, _one_slash(b"/" + tail)
+            continue
         kind = _SHORT.get(head, head)
         if kind in found:
             break
@@ -97,6 +103,7 @@ def parse_path(raw_path: bytes) -> RequestPath:
         agent=found.get(b"agent"),
         upstream=found.get(b"upstream"),
         token=found.get(b"token"),
+        holds=holds,
         flaw=flaw or _flaw(path) or (_SPLIT if b"//" in raw_path and _splits_key(raw_path) else ""),
     )
 

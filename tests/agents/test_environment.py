@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from hivemind.agents.clients.facts import RESUME_VARIABLE
+from hivemind.agents.clients.facts import RESUME_VARIABLE, Call
 from hivemind.agents.environment import ProxyRoute, command_for, environment_for
 from hivemind.api_types import PlaceResponse
+from hivemind.wire.request_head import parse_path
 
 URL = "http://127.0.0.1:8765"
 BASE = f"{URL}/agent/alice"
@@ -21,6 +22,22 @@ BASE = f"{URL}/agent/alice"
 def made(way: ProxyRoute, task: str | None = None, **environ: str) -> Mapping[str, str]:
     """Alice's environment."""
     return environment_for(way, "alice", environ, task=task)
+
+
+@pytest.mark.parametrize(
+    ("way", "base"),
+    [
+        (ProxyRoute(URL, hold_answers=True), f"{URL}/hold-answers/agent/alice"),
+        (ProxyRoute(URL, "secret", to="lab", hold_answers=True), f"{URL}/hold-answers/to/lab/token/secret/agent/alice"),
+    ],
+)
+def test_held_answers(way: ProxyRoute, base: str) -> None:
+    """That a run's answers are held is part of its path, so every client says so."""
+    environ = made(way)
+    assert (environ["OPENAI_BASE_URL"], environ["HIVEMIND_ROUTE"]) == (f"{base}/v1", base)
+    assert Call([], {}, base).base_with("T") == base.replace("secret", "T")
+    path = parse_path(f"{base.removeprefix(URL)}/v1/messages".encode())
+    assert (path.path, path.agent, path.holds) == ("/v1/messages", "alice", True)
 
 
 def test_every_sdk() -> None:

@@ -92,6 +92,14 @@ async def test_exit_code(tmp_path: Path, script: str, code: int, words: str) -> 
     assert agent.exit_code == (code if code < 128 else 128 - code)
 
 
+async def test_held_answers(tmp_path: Path) -> None:
+    """A run whose answers are held has a path that says so."""
+    async with before(tmp_path) as (running, place):
+        script = 'echo "$OPENAI_BASE_URL" > url'
+        await place.called("run", "--hold-answers", "--name", "crew", "--", "sh", "-c", script)
+        assert (tmp_path / "url").read_text() == f"{running.url}/hold-answers/agent/crew/v1\n"
+
+
 async def test_the_command_line_stays_as_it_is(tmp_path: Path) -> None:
     """What follows -- isn't looked at, another -- and flags like ours included; standard streams are inherited."""
     async with before(tmp_path) as (_, place):

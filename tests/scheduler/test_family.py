@@ -197,3 +197,27 @@ def test_an_agent_that_is_started_anew_is_charged_to_its_new_parent() -> None:
     assert hands.arrive("one").refusal is None
     hands.apply(BeginAgent("two", "helper"))
     assert agents["two"].parent is agents["root"], "no agent is its own ancestor"
+
+
+def test_a_part_asks_for_no_more_than_its_agent() -> None:
+    """By asking it gets normal or what its agent has asked for, however deep it is; what was decided isn't bound by
+    that."""
+    hands = Hands(lane_config(slots=99))
+
+    def asks(name: str, priority: Priority | None) -> Priority:
+        return hands.arrive(name, parent=name.rpartition("/")[0] or None, priority=priority).priority
+
+    assert asks("crew/writer", Priority.HIGH) is Priority.NORMAL
+    assert asks("crew/writer", Priority.LOW) is Priority.LOW
+    assert asks("crew", Priority.LOW) is Priority.LOW
+    assert asks("crew", Priority.HIGH) is Priority.HIGH
+    assert asks("crew/writer", Priority.CRITICAL) is Priority.HIGH
+    assert asks("crew/writer", None) is Priority.NORMAL
+    assert asks("crew/writer/helper", Priority.CRITICAL) is Priority.HIGH
+    assert asks("solo", Priority.CRITICAL) is Priority.CRITICAL
+    hands.apply(SetPriority("crew/writer", Priority.CRITICAL))
+    assert asks("crew/writer", Priority.LOW) is Priority.CRITICAL
+    hands.apply(SetPriority("crew", Priority.LOW))
+    assert asks("crew/critic", Priority.HIGH) is Priority.LOW
+    hands.apply(SubmitTasks((TaskSpec("t", agent="other/part", priority=Priority.HIGH),)))
+    assert asks("other/part", None) is Priority.HIGH

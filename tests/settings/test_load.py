@@ -56,6 +56,16 @@ def test_precedence(read: Loader) -> None:
     assert found.circuit.when_open == "hold"
 
 
+def test_names_of_agents(read: Loader) -> None:
+    """Those whose answers are held come as a list, separated by commas, or by one flag each."""
+    variable = {"HIVEMIND_AGENTS__HOLD_ANSWERS": " team a ,bob,"}
+    assert read(**variable).agents.hold_answers == ("team a", "bob")
+    assert read(file='[agents]\nhold_answers = ["*"]').agents.hold_answers == ("*",)
+    assert read("--agents.hold-answers", "a", "--agents.hold-answers", "b/c").agents.hold_answers == ("a", "b/c")
+    assert "at most 80 characters" in complaint(read, file=f'[agents]\nhold_answers = ["{"x" * 81}"]')
+    assert "hold_answers" in complaint(read, file="[agents]\nhold_answers = 3")
+
+
 def test_nothing_given(read: Loader) -> None:
     """Without any source every setting has its default, whatever the process's own environment says."""
     assert read() == Settings()

@@ -280,6 +280,18 @@ async def test_how_urgent_an_agent_may_call_itself(
     assert len(caplog.records) == (asked != priority)
 
 
+async def test_what_is_not_heeded_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """A part that asks for more than its agent, and a header that looks like ours and isn't, are told once."""
+    caplog.set_level(logging.WARNING, "hivemind")
+    said = {"x-hivemind-priority": "high", "x-hivemind-agent": "writer", "x-hivemind-prio": "low"}
+    async with between([ANSWER]) as (proxy, _):
+        for number in range(2):
+            assert (await ask(proxy, f"/agent/crew{MESSAGES}", {**said, "x-other": str(number)})).status_code == 200
+    asked, unknown = sorted(record.getMessage() for record in caplog.records)
+    assert asked == "a request has the header x-hivemind-prio, which isn't one of HiveMind's"
+    assert unknown.startswith("crew/writer asks for priority high; its requests count as normal by a decision")
+
+
 async def test_the_operator_may_do_what_an_agent_may_not() -> None:
     """Its priority isn't bound by the setting."""
     async with between([ANSWER], agents={"highest_priority": "low"}) as (proxy, _):

@@ -28,6 +28,7 @@ def session_by_flags(
         token_file=None if token_file is None else Path(token_file),
         settings_file=settings_file(namespace, environ=os.environ, cwd=Path.cwd()),
         to=given.get("to"),
+        hold_answers=given.get("hold_answers", False),
     )
 
 

@@ -55,6 +55,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
     add("--task", metavar="ID", help="the task that it works on")
     add("--to", metavar="NAME", help="the upstream that all its requests go to [by their path]")
+    add("--hold-answers", action="store_true", help="hold each stream until it is whole, so that a cut one is retried")
     add("--cwd", type=Path, metavar="FOLDER", help="where to start it [here]")
     add(
         "--worktree",
