@@ -146,6 +146,32 @@ PROGRAMS: tuple[_Program, ...] = (
     _program("^ollama-python/", "ollama-sdk", None, _OLLAMA),
 )
 
+_WEBSOCKETS = (
+    (
+        re.compile(r"/realtime(?:/|$)"),
+        "Realtime has no other form, so give the client the provider's own address for it (`websocket_base_url` of"
+        " OpenAI's SDKs, beside `base_url`)",
+    ),
+    (
+        re.compile(r"/responses/?$"),
+        "Codex goes on over HTTP by itself; in place of `responses.connect()` call `responses.create(stream=True)`",
+    ),
+    (
+        re.compile(r"BidiGenerateContent|/live(?:/|$)"),
+        "Live has no other form, so make a client without `base_url` in its `http_options` for it",
+    ),
+)
+"""What to do in place of a WebSocket, by path (openai 3.57, google-genai 3.6)."""
+
+
+def without_websocket(path: str) -> str:
+    """Return what a client whose WebSocket was declined at this path does, or its user should do."""
+    return next(
+        (text for pattern, text in _WEBSOCKETS if pattern.search(path)),
+        "use the same API over HTTP, or give the client the provider's own address for it",
+    )
+
+
 _SESSIONS = (
     "x-claude-code-session-id",
     "x-opencode-session-id",

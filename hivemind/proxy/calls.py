@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from hivemind import agent_names
@@ -32,6 +32,7 @@ from hivemind.wire.identity import (
     identify,
     lane_credential,
 )
+from hivemind.wire.links import Links
 from hivemind.wire.request_head import OWN, RequestPath, RequestRefused, about_body, for_upstream
 
 _log = logging.getLogger(__name__)
@@ -59,11 +60,13 @@ class CallReader:
         secrets: tuple[str, ...],
         steps: StepRunner,
         fleet_lanes: FleetLanes | None = None,
+        notice: Callable[[str], object] = lambda text: None,
         *,
         asks_usage: bool = False,
     ) -> None:
         self._asks_usage = asks_usage
         self._routes = routes
+        self._notice = notice
         self._claims = claims
         self._secrets = secrets
         self._steps = steps
@@ -106,6 +109,32 @@ class CallReader:
             reads_short=b"content-encoding" not in headers and name.isascii(),
             free=free,
             shown_path=path_to_show(place.raw_path, secrets),
+            links=self._links(scope, headers, place, route.origin),
+        )
+
+    def _links(self, scope: Scope, headers: Mapping[bytes, bytes], place: RequestPath, origin: Origin) -> Links:
+        """Return what becomes of links in the answers: they begin as the request does."""
+        forwarded = headers.get(b"x-forwarded-proto") == b"https"  # by what ends TLS in front of us
+        scheme = b"https" if forwarded else scope.get("scheme", "http").encode()
+        host = headers.get(b"host")
+        prefix = place.prefix
+        if place.upstream is None and len(self._routes.all) > 1:
+            prefix = b"/upstream/%b%b" % (origin.name.encode(), prefix)
+        shape = shape_of(place.path)
+
+        def past(what: str, target: str) -> None:
+            self._notice(
+                f"{what} in answers of {shape} leads to {target}, past this proxy: what a client sends there isn't"
+                " limited or counted"
+            )
+
+        return Links(
+            base=b"%b://%b%b" % (scheme, host, prefix) if host else prefix,
+            prefix=prefix,
+            scheme=origin.scheme.encode(),
+            authority=origin.authority.lower().encode(),
+            base_path=origin.base_path.encode(),
+            past=past,
         )
 
     def _report_ignored(self, headers: Mapping[bytes, bytes]) -> None:

@@ -14,27 +14,28 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from hivemind.journal.write.bodies import Bodies
-from hivemind.providers.clients import client_of
+from hivemind.providers.clients import client_of, without_websocket
 from hivemind.proxy.access import AccessPolicy, is_preflight, preflight_headers, with_cors
 from hivemind.proxy.asgi import Receive, Scope, Send, StepRunner, not_http
 from hivemind.proxy.body_budget import BodyBudget
-from hivemind.proxy.calls import TOKEN_HEADER, CallReader, is_short, proven_agent, shown_tokens
-from hivemind.proxy.cycle import EXTENSION, AnswerCut, Cycle
+from hivemind.proxy.calls import TOKEN_HEADER, CallReader, is_short, proven_agent, shape_of, shown_tokens
+from hivemind.proxy.cycle import EXTENSION, Cycle
 from hivemind.proxy.engine import Engine
 from hivemind.proxy.exchange import Exchange, Shared
 from hivemind.proxy.file_limit import ConnectionLimit
+from hivemind.proxy.relay import Relay, is_streamed, upload
 from hivemind.proxy.response_writer import AsgiDelivery, Delivery, ResponseWriter, plain, run_until_disconnect
 from hivemind.proxy.routing import Routes
 from hivemind.proxy.streaming import KeepaliveTiming, ProgressReporter
 from hivemind.redaction.values import is_secret
 from hivemind.scheduler.ticket import FINAL_STATUS
 from hivemind.settings import Settings
-from hivemind.upstream.base import UpstreamError, UpstreamRequest, UpstreamTimeout
+from hivemind.upstream.base import BodyStream
 from hivemind.wire.call import Call, CallHead, scheduler_request
 from hivemind.wire.fleet_lanes import FleetLanes
 from hivemind.wire.identity import Claims
 from hivemind.wire.recent_heads import RecentHeads, size_of_head
-from hivemind.wire.request_head import ALLOW, RequestPath, RequestRefused, fields, for_client, parse_path, value
+from hivemind.wire.request_head import ALLOW, RequestPath, RequestRefused, fields, parse_path, value
 
 Fields = Mapping[bytes, bytes]
 
@@ -167,6 +168,7 @@ class DataPlane:
             settings.own_credentials(),
             self._shared.steps,
             fleet_lanes,
+            engine.notice,
             asks_usage=settings.stream_usage,
         )
         self._retries = ClientRetries()
@@ -242,7 +244,10 @@ class DataPlane:
         headers, local = head.fields, head.local
         if b"websocket" in headers.get(b"upgrade", b"").lower():
             # Clients that try a WebSocket first fall back to POST at once on this status, and only on this one.
-            await plain(client, 426, b"this proxy speaks HTTP, not WebSocket\n", (b"upgrade", b"HTTP/1.1"))
+            text = without_websocket(head.place.path)
+            self._engine.notice(f"a WebSocket was declined (426) at {shape_of(head.place.path)}: {text}")
+            told = f"this proxy speaks HTTP, not WebSocket: {text}\n".encode()
+            await plain(client, 426, told, (b"upgrade", b"HTTP/1.1"))
         elif head.denied is not None:
             if local is None:
                 raise head.denied
@@ -267,7 +272,17 @@ class DataPlane:
         return proven_agent(self._claims, tokens) is not None
 
     async def _forward(self, scope: Scope, head: Head, client: Delivery) -> None:
-        body = await self._body_budget.read(client.receive, value(scope["headers"], b"content-length"))
+        length = value(scope["headers"], b"content-length")
+        # Only on a connection of our own is the client's leaving noticed without reading its body.
+        if isinstance(client, Cycle) and client.more_body and is_streamed(self._call_head(scope, head), length):
+            call = await self._calls.read(self._call_head(scope, head), b"", head.tokens)
+            self._count()
+            try:
+                await self._relay(call, client, upload(client.receive, length))
+            finally:
+                self._discount()
+            return
+        body = await self._body_budget.read(client.receive, length)
         if body is None:
             return
         try:
@@ -275,7 +290,7 @@ class DataPlane:
             self._count()
             try:
                 if call.free:
-                    await run_until_disconnect(relay(call, ResponseWriter(client)), client)
+                    await self._relay(call, client)
                 elif (original := self._retries.original(call, self._engine.now())) is not None:
                     await run_until_disconnect(original.join(client), client)
                 else:
@@ -284,6 +299,10 @@ class DataPlane:
                 self._discount()
         finally:
             self._body_budget.release(body)
+
+    async def _relay(self, call: Call, client: Delivery, stream: BodyStream | None = None) -> None:
+        relay = Relay(call, ResponseWriter(client), self._engine, self._shared.wall, stream)
+        await run_until_disconnect(relay.run(), client)
 
     def _call_head(self, scope: Scope, head: Head) -> CallHead:
         """Return what the head of a request for an upstream says. Raises: RequestRefused."""
@@ -393,33 +412,6 @@ class DataPlane:
     def _release(self, call: Call) -> None:
         self._body_budget.release(call.body)
         self._discount()
-
-
-async def relay(call: Call, writer: ResponseWriter) -> None:
-    """Send a call once and pass the answer on byte for byte.
-
-    Raises: AnswerCut: it was truncated, and ends where it is.
-    """
-    head = call.head
-    try:
-        again = head.method in (b"GET", b"HEAD")
-        request = UpstreamRequest(head.method, head.target, head.headers, call.body, retry_stale=again)
-        response = await head.route.upstream.send(request)
-    except UpstreamError as error:
-        status = 504 if isinstance(error, UpstreamTimeout) else 502
-        form = head.client.try_again
-        headers, body = head.dialect.refusal(status, "upstream_unreachable", f"HiveMind: {error}", None, form)
-        await writer.answer(status, headers, body)
-        return
-    try:
-        await writer.start(response.status, for_client(response.headers))
-        while data := await response.read():
-            await writer.write(data)
-        await writer.finish()
-    except UpstreamError as error:
-        raise AnswerCut(str(error)) from None
-    finally:
-        response.close()
 
 
 class ClientRetries:

@@ -14,9 +14,10 @@ from hivemind.proxy.day_clock import DayClock
 from hivemind.redaction.text import redact
 from hivemind.scheduler import invariants
 from hivemind.scheduler.accounts import Account
+from hivemind.scheduler.admission.retry import backoff_s
 from hivemind.scheduler.commands import Command, Conflict, Drain
-from hivemind.scheduler.config import LaneConfig, SchedulerConfig
-from hivemind.scheduler.events import BudgetState, Event, Prefill
+from hivemind.scheduler.config import LaneConfig, RetryConfig, SchedulerConfig
+from hivemind.scheduler.events import BudgetState, Event, Noticed, Prefill
 from hivemind.scheduler.invariants import Violation
 from hivemind.scheduler.lease import LaneReport, Lease
 from hivemind.scheduler.scheduler import Scheduler
@@ -31,6 +32,7 @@ from hivemind.world.world import World
 
 SAMPLE_EVERY_S = 1.0
 """Between two samples of every lane's gauges."""
+MOST_NOTICES = 40
 
 
 class Server(Protocol):
@@ -80,6 +82,7 @@ class Engine:
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._time = self._loop.time
+        self._draw = rng.random
         self._scheduler = Scheduler(config, rng.random)
         self.agents = self._scheduler.agents
         """Every agent; read-only."""
@@ -91,6 +94,7 @@ class Engine:
         self._stalls = invariants.Stalls(self._scheduler)
         self.world = world(self._time())
         self._ending = False
+        self._noticed: set[str] = set()
         self._wall = wall
         self._day_clock = DayClock(wall(), self._time(), "" if store is None else store.day)
         self.ledger = None if store is None else LedgerStore(self._scheduler, store, wall, self._day_clock.last)
@@ -197,6 +201,24 @@ class Engine:
         """Return what a lane used and wants, to be delivered (:meth:`Scheduler.lease_report`)."""
         return self._scheduler.lease_report(self._time(), key)
 
+    def paused_s(self, lane: str) -> float:
+        """Return for how many more seconds the provider has asked a lane to wait, with all models that it knows; 0: it
+        hasn't."""
+        known = self._scheduler.lanes.get(lane)
+        if known is None:
+            return 0.0
+        until = min(map(known.paused_family_until, known.allowances), default=known.paused_until)
+        return max(0.0, until - self._time())
+
+    @property
+    def retry(self) -> RetryConfig:
+        """When failed requests are tried again, and how often."""
+        return self._scheduler.config.retry
+
+    def backoff_s(self, failures: int) -> float:
+        """Return the delay after so many earlier failures in a row (paper, equation 4)."""
+        return backoff_s(self.retry, failures, self._draw())
+
     def arrive(self, request: Request) -> Ticket:
         """Schedule a request; its ticket may be in flight already, wait, or be refused."""
         ticket = self._scheduler.arrive(self._time(), request)
@@ -273,6 +295,12 @@ class Engine:
         """Publish an event that isn't the scheduler's."""
         self._scheduler.events.append(event)
         self._settle()
+
+    def notice(self, text: str) -> None:
+        """Tell the operator something once; of very many things nothing more is told."""
+        if text not in self._noticed and len(self._noticed) < MOST_NOTICES:
+            self._noticed.add(text)
+            self.publish(Noticed(self._time(), redact(text)))
 
     def drain(self) -> None:
         """Grant nothing more before the end; refuse all that wait."""

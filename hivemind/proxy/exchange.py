@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from hivemind.journal.write.bodies import BodyRecorder
 from hivemind.providers.base import Limits, StreamForm, Tap, TapState
 from hivemind.providers.encoding import Decoder, decode_body, decoder_for, is_encoded
-from hivemind.providers.errors import MAX_ERROR_BODY, classify
+from hivemind.providers.errors import MAX_ERROR_BODY
 from hivemind.providers.failing import EMPTY
 from hivemind.providers.limits import read_limits
 from hivemind.providers.openai import without_usage
@@ -30,12 +30,16 @@ from hivemind.proxy.engine import Engine
 from hivemind.proxy.reply import (
     FailedReply,
     error_event,
+    failure_of_reply,
     final_form,
     in_pieces,
+    may_hold_links,
     mismatch_of,
     mismatch_text,
+    nothing_ran,
     read_up_to,
     retryable_form,
+    with_links,
     write,
 )
 from hivemind.proxy.response_writer import Delivery, ResponseWriter
@@ -241,7 +245,7 @@ class Exchange:
         self._note_head(response, ending=True)
         self._engine.succeed(self.ticket, 200, self._usage())
         self.ticket.tag = None
-        cycle.answer(200, self._head(response), body)
+        cycle.answer(200, *self._linked(response, body))
         return True
 
     def _go_on(self, cycle: Cycle) -> None:
@@ -411,15 +415,7 @@ class Exchange:
             body, ended = await read_up_to(response, ERROR_LIMIT)
         except UpstreamError as error:
             return await self._failed(self.call.failure_of(error))
-        host = self.call.head.route.origin.host.lower()
-        failure = classify(response.status, response.headers, body, self._shared.wall(), host)
-        if failure is None:
-            failure = Failure(FailureKind.CLIENT_ERROR, False, response.status)
-        # What a refusal says counts, whatever its status: a 402 for a budget of requests in flight passes.
-        statuses = self.call.head.route.origin.profile.retryable_statuses
-        if failure.kind not in _REFUSALS and failure.status not in statuses:
-            asked = value(response.headers, b"x-should-retry") == b"true"
-            failure = replace(failure, retryable=failure.retryable and asked)
+        failure = failure_of_reply(response, body, self.call.head.route.origin, self._shared.wall())
         self._engine.headers(self.ticket, Limits(readings=failure.readings), ending=True)
         # The rest of a very long body is passed on as it comes.
         return await self._failed(failure, FailedReply(response, body, stream=not (ended or self.writer.started)))
@@ -450,7 +446,8 @@ class Exchange:
         """Hold a successful reply until its first content; `first` are the bytes that were read of it."""
         tap = self.call.head.dialect.tap(response.headers, self.call.facts)
         self._tap = tap.state
-        if first or not in_pieces(response.headers, self.call.facts):
+        facts = self.call.facts
+        if first or not in_pieces(response.headers, facts) or (facts.unmetered and may_hold_links(response.headers)):
             return await self._answered_whole(response, tap, first)
         return await self._answered_in_pieces(response, tap)
 
@@ -569,7 +566,7 @@ class Exchange:
         """Handle a reply that was held to its end: a whole one, or a stream that ended or failed before its content."""
         if state.error is not None:
             return await self._failed(state.error, FailedReply(response, body, stream=not whole))
-        if whole and not body.strip() and response.status == 200:
+        if whole and not body.strip() and response.status == 200 and self.call.facts.form is not StreamForm.ANY:
             return await self._failed(EMPTY)
         if not state.complete:
             return await self._failed(_TRUNCATED)
@@ -577,7 +574,7 @@ class Exchange:
         await self._stop_keepalive()
         if not self.writer.started:
             self._succeed(response)
-            await self.writer.answer(response.status, self._head(response), body)
+            await self.writer.answer(response.status, *self._linked(response, body))
             return True
         if whole and self.call.facts.stream:
             return await self._mismatch_in_stream(mismatch_text(response.status, response.headers, stream=True))
@@ -692,7 +689,7 @@ class Exchange:
         form = self.call.head.client.try_again
         failure = self._with_words(failure, reply)
         may_pass = failure.retryable
-        if self.call.facts.continues_state and not _nothing_ran(failure, reply):
+        if self.call.facts.continues_state and not nothing_ran(failure, None if reply is None else reply.response):
             failure = replace(failure, retryable=False)
         if self._engine.fail(self.ticket, self.call.without_credentials(failure), self._usage()):
             self._disarm_keepalive()  # it would begin with this reply's head
@@ -712,10 +709,10 @@ class Exchange:
             await self.writer.finish(self.call.head.dialect.failure_event(failure, body, form))
         elif may_pass and not self.writer.started and (told := retryable_form(failure, reply, form)) is not None:
             status, headers, body = told
-            await self.writer.answer(status, [*for_client(headers), *notice(self.ticket)], body)
+            await self.writer.answer(status, [*for_client(headers, self.call.head.links), *notice(self.ticket)], body)
         elif (at_fault or failure.kind is FailureKind.QUOTA) and not self.writer.started:
             status, headers, body = final_form(failure, reply, form)
-            await self.writer.answer(status, [*for_client(headers), *notice(self.ticket)], body)
+            await self.writer.answer(status, [*for_client(headers, self.call.head.links), *notice(self.ticket)], body)
         elif reply.stream:
             await self._pass_stream_on(reply)
         else:
@@ -781,8 +778,14 @@ class Exchange:
 
     def _head(self, response: UpstreamResponse) -> Headers:
         """Return the upstream's headers for the client, and our notice."""
-        headers = for_client(response.headers) + notice(self.ticket)
+        headers = for_client(response.headers, self.call.head.links) + notice(self.ticket)
         return without(headers, b"content-length") if self.call.asks_usage else headers
+
+    def _linked(self, response: UpstreamResponse, body: bytes) -> tuple[Headers, bytes]:
+        """Return headers and body of a whole answer for the client; only what may start work that is looked up later
+        has links to it."""
+        headers = self._head(response)
+        return with_links(self.call.head.links, headers, body) if self.call.facts.unmetered else (headers, body)
 
     def _arm_keepalive(self, response: UpstreamResponse | None = None) -> None:
         """Have a stream that waits too long begun before its grant, or before this response is passed on, so that the
@@ -826,16 +829,6 @@ class Exchange:
     def _log_estimate(self, state: TapState) -> None:
         if state.gave_up:
             _log.info("what request %d used is estimated: %s", self.ticket.id, state.gave_up)
-
-
-_REFUSALS = (FailureKind.RATE_LIMITED, FailureKind.OVERLOADED)
-
-
-def _nothing_ran(failure: Failure, reply: FailedReply | None) -> bool:
-    """Return whether a failed attempt surely did nothing: it didn't arrive, or was refused in place of an answer."""
-    if failure.kind is FailureKind.CONNECT:
-        return True
-    return failure.kind in _REFUSALS and reply is not None and reply.response.status >= 400
 
 
 def _status(failure: Failure) -> int:

@@ -4,22 +4,24 @@ attempt may still replace."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hivemind.providers.base import Facts, StreamForm
 from hivemind.providers.clients import TryAgain
 from hivemind.providers.dialect import encode
 from hivemind.providers.encoding import Decoder, decode_body
-from hivemind.providers.errors import MAX_ERROR_BODY, carries_error, error_object
+from hivemind.providers.errors import MAX_ERROR_BODY, carries_error, classify, error_object
 from hivemind.providers.failing import error_in
 from hivemind.providers.sse import SseSplitter, fields
 from hivemind.providers.taps import FRAMES_TYPE, form_of
 from hivemind.proxy.asgi import StepRunner
 from hivemind.proxy.response_writer import ResponseWriter
 from hivemind.scheduler.admission.retry import MAX_PAUSE_S
-from hivemind.scheduler.types import Failure
+from hivemind.scheduler.types import Failure, FailureKind
+from hivemind.settings import Origin
 from hivemind.upstream.base import Truncated, UpstreamResponse
-from hivemind.wire.request_head import Headers, value
+from hivemind.wire.links import Links
+from hivemind.wire.request_head import Headers, value, without
 
 _STREAMED = (
     b"text/event-stream",
@@ -31,6 +33,12 @@ _STREAMED = (
 _MEDIA = re.compile(rb"[a-z0-9][a-z0-9.+-]{0,40}/[a-z0-9][a-z0-9.+-]{0,40}")
 
 _ASKS_AGAIN = (b"retry-after", b"retry-after-ms", b"x-should-retry")
+_REFUSALS = (FailureKind.RATE_LIMITED, FailureKind.OVERLOADED)
+LINKS_WITHIN = 256 << 10
+"""Bytes of a document that is held, and in which links are rewritten."""
+_MOST_DECODED = 4 << 20
+"""Bytes of such a document, decoded."""
+_ENCODED = (b"content-length", b"content-encoding", b"content-md5", b"content-digest")
 _ABOUT_BODY = (b"content-type", b"content-encoding", b"content-length")
 
 
@@ -59,6 +67,46 @@ async def read_up_to(response: UpstreamResponse, limit: int) -> tuple[bytes, boo
         parts.append(data)
         size += len(data)
     return b"".join(parts), False
+
+
+def failure_of_reply(response: UpstreamResponse, body: bytes, origin: Origin, wall: float) -> Failure:
+    """Return what an error status counts as; `wall` is the time in seconds since the epoch."""
+    failure = classify(response.status, response.headers, body, wall, origin.host.lower())
+    if failure is None:
+        failure = Failure(FailureKind.CLIENT_ERROR, False, response.status)
+    # What a refusal says counts, whatever its status: a 402 for a budget of requests in flight passes.
+    if failure.kind not in _REFUSALS and failure.status not in origin.profile.retryable_statuses:
+        asked = value(response.headers, b"x-should-retry") == b"true"
+        failure = replace(failure, retryable=failure.retryable and asked)
+    return failure
+
+
+def nothing_ran(failure: Failure, response: UpstreamResponse | None) -> bool:
+    """Return whether a failed attempt surely did nothing: it didn't arrive, or was refused in place of an answer."""
+    if failure.kind is FailureKind.CONNECT:
+        return True
+    return failure.kind in _REFUSALS and response is not None and response.status >= 400
+
+
+def with_links(links: Links, headers: Headers, body: bytes) -> tuple[Headers, bytes]:
+    """Return headers and body of a whole answer with links that lead through us, decoded where it has any."""
+    text = decode_body(headers, body, _MOST_DECODED) if is_json(headers) else b""
+    found = links.in_body(text)
+    if found is text:
+        return headers, body
+    return [*without(headers, *_ENCODED), (b"content-length", b"%d" % len(found))], found
+
+
+def may_hold_links(headers: Headers) -> bool:
+    """Return whether a reply is to be held until it is whole, because it may be a short document with links."""
+    length = value(headers, b"content-length") or b""
+    return is_json(headers) and length != b"0" and (not length.isdigit() or int(length) <= LINKS_WITHIN)
+
+
+def is_json(headers: Headers) -> bool:
+    """Return whether a reply says that it is a JSON document."""
+    media = _media(headers)
+    return media == b"application/json" or media.endswith(b"+json")
 
 
 def retryable_form(failure: Failure, reply: FailedReply, form: TryAgain) -> tuple[int, Headers, bytes] | None:

@@ -71,7 +71,12 @@ LINGER_S = 10.0
 """A connection that was answered before the client had sent everything, or whose answer was truncated, is kept no
 longer for the client to take what it was sent."""
 LINGER_BYTES = 1 << 20
-"""No more than about this is read and discarded meanwhile."""
+"""No more than about this is read and discarded meanwhile, of input that makes no sense."""
+LINGER_BODY = 256 << 20
+"""The same of a body whose request was answered: most SDKs read nothing of the answer before they have sent it all."""
+REST_S = 1.0
+"""How long a connection is kept of which so much was discarded; its end lets the client's write fail, which reads the
+answer then."""
 AWAITED_BODY = 256 << 10
 """A request with a shorter body is served once that has come, because many clients send head and body apart; a longer
 one is read by the application."""
@@ -200,7 +205,10 @@ class ClientProtocol(asyncio.Protocol):
         self._time(_IDLE, self.timeout_keep_alive)
 
     def data_received(self, data: bytes) -> None:
-        if self._state == _HELD:
+        if self._state >= _HELD:
+            if self._state == _DISCARD:
+                self._discard(len(data))
+                return
             data = self._unheld() + data
         if self._state == _IDLE and not self.backlog:
             if self._known is not None and self._serving is None and self._serve_known(data, self._known):
@@ -554,7 +562,7 @@ class ClientProtocol(asyncio.Protocol):
         if self.transport.is_closing() or done is None:
             return
         if not done.keep_alive:
-            self._close(sending=done.more_body or self._state != _IDLE)
+            self._close(sending=done.more_body or self._state != _IDLE, most=LINGER_BODY)
             return
         if self.flow.read_paused:
             self.flow.resume_reading()
@@ -614,15 +622,16 @@ class ClientProtocol(asyncio.Protocol):
 
     def _write_last(self, answer: bytes) -> None:
         self.transport.write(answer)
-        self._close(sending=True)
+        self._close(sending=True, most=LINGER_BYTES)
 
-    def _close(self, *, sending: bool) -> None:
+    def _close(self, *, sending: bool, most: int) -> None:
         """Close. While the client is still `sending`, that would reset the connection, and the client might lose the
-        answer, so only our direction is closed at first; the other one is read and discarded for a while."""
+        answer, so only our direction is closed at first; the other one is read and discarded for a while, up to `most`
+        bytes."""
         if not sending or not self.transport.can_write_eof():
             self.transport.close()
             return
-        self._state, self._left = _DISCARD, LINGER_BYTES
+        self._state, self._left = _DISCARD, most
         self.transport.write_eof()
         self.flow.resume_reading()
         self._time(_DISCARD, LINGER_S)
@@ -632,8 +641,9 @@ class ClientProtocol(asyncio.Protocol):
             return  # answers are due, and only a reader notices a disconnect
         self._left -= size
         if self._left < 0:
-            # Aborted now, a client that is still sending would get a reset, and lose the answer with it.
+            # Aborted now, a client that is still sending would get a reset, and might lose the answer with it.
             self.flow.pause_reading()
+            self._time(_DISCARD, REST_S)
 
     # --- Time -----------------------------------------------------------------------------------------------------
 

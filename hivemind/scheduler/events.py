@@ -542,6 +542,12 @@ class SettingsIgnored(Event, frozen=True):
     text: str  # one sentence that names them and the command that trusts the file
 
 
+class Noticed(Event, frozen=True):
+    """Something that clients do past the proxy, or that it doesn't serve; emitted once for each text."""
+
+    text: str  # one sentence, with what to do instead
+
+
 class RecordingChanged(Event, frozen=True):
     """The journal can't be written, or can be again."""
 

@@ -94,7 +94,7 @@ class Settings(BaseSettings):
     """End after so long without requests, agents' processes and clients of the control API; 0: never; unset: 300 for a
     proxy that a run started, else never."""
     max_body_mb: Annotated[int, Field(ge=1, le=4_096)] = 64
-    """Largest request body, in MiB."""
+    """Largest body of a request that is scheduled, in MiB."""
     max_bodies_mb: Annotated[int, Field(ge=1, le=1_048_576)] = 1_024
     """Request bodies in memory, queued or in flight, in MiB; beyond it requests get a 503. At least max_body_mb."""
     max_connections: Annotated[int, Field(ge=0, le=1_000_000)] = 0

@@ -34,6 +34,11 @@ class Origin:
     """Put before every request's path; empty, or begins with a slash and doesn't end with one."""
     profile: Profile
 
+    @property
+    def authority(self) -> str:
+        """As in a Host header: brackets around IPv6, no port if it is the scheme's default."""
+        return _authority(self.scheme, self.host, self.port)
+
 
 def split_upstream(text: str) -> tuple[str | None, str]:
     """Split `NAME=URL` or `URL` into the name, if any, and the URL without a slash at the end; check both.

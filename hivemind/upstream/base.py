@@ -19,7 +19,7 @@ import errno
 import os
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from copy import copy
 from dataclasses import dataclass
 from itertools import chain
@@ -132,6 +132,16 @@ class EncodedHead:
     """Without the body's length; empty until it is encoded."""
 
 
+@dataclass(frozen=True, slots=True)
+class BodyStream:
+    """A body that is sent as it comes, and so can't be sent again."""
+
+    parts: AsyncIterator[bytes]
+    """Raises UpstreamError where it breaks off; then the connection is dropped."""
+    length: int | None
+    """None: it isn't known, so the body is sent in chunks."""
+
+
 @dataclass(slots=True)
 class UpstreamRequest:
     """A request for an upstream."""
@@ -149,6 +159,19 @@ class UpstreamRequest:
     """Where its head is kept once it is encoded, if others repeat it."""
     head_s: float = 0.0
     """The response head is waited for at least so long."""
+    stream: BodyStream | None = None
+    """In place of :attr:`body`; with it, :attr:`retry_stale` is False and :attr:`encoded` None."""
+
+    @property
+    def framing(self) -> tuple[bytes, bytes] | None:
+        """The header that says where the body ends, where the request needs one (RFC 9110, 8.6)."""
+        if self.stream is None:
+            length: int | None = len(self.body)
+            if not length and self.method not in _ALWAYS_SIZED:
+                return None
+        else:
+            length = self.stream.length
+        return (b"transfer-encoding", b"chunked") if length is None else (b"content-length", b"%d" % length)
 
 
 class Upstream(Protocol):
@@ -209,19 +232,6 @@ SLICE = 64 * 1024
 MALFORMED = "a control character in a header"
 _ALWAYS_SIZED = frozenset({b"POST", b"PUT", b"PATCH"})
 _CONTROLS = bytes({*range(0x20), 0x7F} - {0x09})
-
-
-def framed(method: bytes, authority: bytes, headers: Headers, body: bytes) -> Headers:
-    """Return the headers with `host` before and, where the request needs one, `content-length` after them."""
-    fields = [(b"host", authority), *headers]
-    if needs_length(method, body):
-        fields.append((b"content-length", b"%d" % len(body)))
-    return fields
-
-
-def needs_length(method: bytes, body: bytes) -> bool:
-    """Return whether a request states the length of its body (RFC 9110, 8.6)."""
-    return bool(body) or method in _ALWAYS_SIZED
 
 
 def encode_head(method: bytes, target: bytes, fields: Headers) -> bytes:

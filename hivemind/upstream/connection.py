@@ -11,6 +11,7 @@ import httptools
 from hivemind.upstream.base import (
     MALFORMED,
     SLICE,
+    BodyStream,
     Disconnected,
     Headers,
     Timeouts,
@@ -66,6 +67,9 @@ class Connection(asyncio.Protocol):
         self._response: NativeResponse | None = None
         self._unsent = _NOTHING
         self._sending = False
+        self._upload: asyncio.Task[None] | None = None
+        """Sends a body as it comes, until it is sent."""
+        self._drained: asyncio.Future[None] | None = None
         self._head_only = False
         self._in_head = False
         self._complete = False
@@ -106,6 +110,11 @@ class Connection(asyncio.Protocol):
             self._pump()
         return response
 
+    def stream(self, body: BodyStream) -> None:
+        """Send the body of the request that was started, as it comes and as fast as the other side takes it."""
+        self._deadline.stop()
+        self._upload = self._loop.create_task(self._send(body), name="send a body as it comes")
+
     def pause(self) -> None:
         """Read no more until :meth:`resume`, and suspend the timeout."""
         if not self._is_closing():
@@ -129,6 +138,8 @@ class Connection(asyncio.Protocol):
         self._deadline.close()
         self._pool.exclude(self)
         self._unsent = self.backlog = _NOTHING
+        if self._upload is not None:
+            self._upload.cancel()
         # Dropped, because uvloop's keeps its reference to us when it is aborted while connecting.
         transport, self._transport = self._transport, None
         if transport is not None:
@@ -222,6 +233,8 @@ class Connection(asyncio.Protocol):
         self._writable = True
         if self._unsent:
             self._pump()
+        elif self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
 
     # --- Parser callbacks -----------------------------------------------------------------------------------------
 
@@ -289,6 +302,33 @@ class Connection(asyncio.Protocol):
             # An empty slice would keep the whole body in memory for as long as the connection is idle.
             self._unsent = rest or _NOTHING
             transport.write(piece)
+        self._await_head()
+
+    async def _send(self, body: BodyStream) -> None:
+        """Send a body part by part, until the exchange ends or is refused. Its head is waited for from the last one."""
+        transport = self._open_transport()
+        try:
+            async for part in body.parts:
+                if not self._sending:
+                    return
+                if not part:
+                    continue
+                transport.write(part if body.length is not None else b"%x\r\n%b\r\n" % (len(part), part))
+                if not self._writable:
+                    self._await_head()
+                    self._drained = self._loop.create_future()
+                    await self._drained
+                if self._in_head:
+                    self._deadline.stop()  # the next part is the client's to send
+        except UpstreamError as error:
+            self.abort(error)
+            return
+        if body.length is None:
+            transport.write(b"0\r\n\r\n")
+        self._upload = None
+        self._await_head()
+
+    def _await_head(self) -> None:
         if self._in_head:
             self._deadline.start(self._headers_s)
 
@@ -307,7 +347,7 @@ class Connection(asyncio.Protocol):
         self._response = None
         if response.paused:
             self.resume()
-        if self._keep and not self._unwanted and not self._unsent:
+        if self._keep and not (self._unwanted or self._unsent or self._upload):
             self._used = True
             self.idle_since = self._loop.time()
             self._deadline.start(IDLE_AGE_S)

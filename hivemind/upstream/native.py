@@ -17,6 +17,7 @@ import aiohappyeyeballs
 import certifi
 
 from hivemind.upstream.base import (
+    BodyStream,
     ConnectFailed,
     Disconnected,
     NotTrusted,
@@ -27,7 +28,6 @@ from hivemind.upstream.base import (
     describe,
     encode_head,
     is_untrusted,
-    needs_length,
 )
 from hivemind.upstream.connection import CLOSED, Connection, Pool
 from hivemind.upstream.origin import Origin
@@ -68,6 +68,8 @@ class NativeUpstream:
         return None if connection is None else connection.start(request.method, head, request.body, request.head_s)
 
     async def send(self, request: UpstreamRequest, started: StartedResponse | None = None) -> UpstreamResponse:
+        if request.stream is not None:
+            return await self._send_stream(request, request.stream)
         response = started or self.start(request)
         if response is not None:
             assert isinstance(response, NativeResponse), "started here"
@@ -83,6 +85,14 @@ class NativeUpstream:
         await response.head()
         return response
 
+    async def _send_stream(self, request: UpstreamRequest, stream: BodyStream) -> UpstreamResponse:
+        open_since = asyncio.get_running_loop().time() - SURELY_OPEN_S
+        connection = self._pool.take(open_since) or await self._connect()
+        response = connection.start(request.method, self._head(request), b"", request.head_s)
+        connection.stream(stream)
+        await response.head()
+        return response
+
     def _head(self, request: UpstreamRequest) -> bytes:
         """Return the head as it goes on the wire. Raises: ValueError."""
         kept = request.encoded
@@ -92,9 +102,8 @@ class NativeUpstream:
             head = encode_head(request.method, request.target, fields)
             if kept is not None:
                 kept.data = head
-        if needs_length(request.method, request.body):
-            return b"%bcontent-length: %d\r\n\r\n" % (head, len(request.body))
-        return head + b"\r\n"
+        framing = request.framing
+        return head + b"\r\n" if framing is None else b"%b%b: %b\r\n\r\n" % (head, *framing)
 
     async def aclose(self) -> None:
         await self._pool.aclose()

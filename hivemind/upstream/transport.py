@@ -30,7 +30,6 @@ from hivemind.upstream.base import (
     UpstreamTimeout,
     describe,
     encode_head,
-    framed,
     holds_control,
     is_untrusted,
     raisable,
@@ -84,7 +83,8 @@ class TransportUpstream:
     async def send(self, request: UpstreamRequest, started: StartedResponse | None = None) -> UpstreamResponse:
         if self._closed:
             raise ConnectFailed(f"{self._origin}: {CLOSED}")
-        fields = framed(request.method, self._origin.authority, request.headers, request.body)
+        framing = request.framing
+        fields = [(b"host", self._origin.authority), *request.headers, *([framing] if framing else [])]
         encode_head(request.method, request.target, fields)  # Refuses what the native client would.
         outgoing = self._request(request.method, request.target, fields)
         try:
@@ -124,7 +124,7 @@ class TransportUpstream:
     async def _attempt(self, request: httpx.Request, asked: UpstreamRequest) -> UpstreamResponse:
         headers_s = self._timeouts.head_within(asked.head_s)
         limit = asyncio.timeout(self._timeouts.connect_s if self._dials else headers_s)
-        progress = _SendProgress(asked.body, limit, headers_s)
+        progress = _SendProgress(asked, limit, headers_s)
         request.stream = progress
         request.extensions["trace"] = progress.trace
         try:
@@ -242,10 +242,10 @@ class _ExactURL(httpx.URL):
 class _SendProgress(httpx.AsyncByteStream):
     """A request's body, which tracks how far the transport has come."""
 
-    def __init__(self, body: bytes, limit: asyncio.Timeout, headers_s: float | None) -> None:
+    def __init__(self, request: UpstreamRequest, limit: asyncio.Timeout, headers_s: float | None) -> None:
         self.began = False
         self.over = False
-        self._body = body
+        self._request = request
         self._limit = limit
         self.headers_s = headers_s
         self.connection: httpcore.AsyncNetworkStream | None = None
@@ -260,9 +260,14 @@ class _SendProgress(httpx.AsyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         self.began = True
         self._restart()
-        for start in range(0, len(self._body), SLICE):
-            yield self._body[start : start + SLICE]
+        body, stream = self._request.body, self._request.stream
+        for start in range(0, len(body), SLICE):
+            yield body[start : start + SLICE]
             self._restart()
+        if stream is not None:
+            async for part in stream.parts:
+                yield part
+                self._restart()
 
     async def trace(self, name: str, info: dict[str, Any]) -> None:
         """Handle a step of httpcore's `trace` extension."""

@@ -29,6 +29,7 @@ from hivemind.upstream.base import (
     UpstreamTimeout,
 )
 from hivemind.wire.identity import Identity
+from hivemind.wire.links import Links
 from hivemind.wire.request_head import Headers, without
 
 _MOST_SEARCHED = 1 << 20
@@ -94,6 +95,8 @@ class CallHead:
     free: bool = False
     """It costs nothing, unless it has a body that its method should not have."""
     shown_path: str = ""
+    links: Links = field(default_factory=Links)
+    """What links in answers become."""
     encoded_head: EncodedHead = field(default_factory=EncodedHead)
     """The head as it goes upstream."""
     last: Recognition = field(default_factory=Recognition)

@@ -16,6 +16,7 @@ from hivemind.providers.paths import dialect_for
 from hivemind.providers.profiles import PROFILES
 from hivemind.redaction.forms import text_finder
 from hivemind.scheduler.types import record
+from hivemind.wire.links import LINK_HEADERS, Links
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -69,6 +70,8 @@ class RequestPath:
     token: str | None
     holds: bool = False
     """Its answer is to be held until it is whole."""
+    prefix: bytes = b""
+    """Our prefixes as they came, which lead to the same upstream, agent and run again."""
     flaw: str = ""
     """Why it is refused: servers interpret such a path differently. Empty where it is fine."""
 
@@ -77,7 +80,7 @@ def parse_path(raw_path: bytes) -> RequestPath:
     """Strip `/upstream/<name>` (or `/to/<name>`), `/agent/<name>`, `/token/<token>` and `/hold-answers`, in any order,
     from the front of a path."""
     found: dict[bytes, str] = {}
-    flaw, holds = "", False
+    flaw, prefix, holds = "", b"", False
     rest = _one_slash(raw_path)
     while rest.startswith(_PREFIXES):
         head, _, tail = rest[1:].partition(b"/")
@@ -93,6 +96,7 @@ def parse_path(raw_path: bytes) -> RequestPath:
             flaw = "" if tail in (b"", b"/") else f"/{head.decode()}/ must be followed by a name"
             break
         found[kind] = decoded(name if kind != b"agent" else name[:MOST_NAME_BYTES])
+        prefix += b"/%b/%b" % (head, name)
         rest = _one_slash(slash + after) or b"/"
     while b"//" in rest:
         rest = rest.replace(b"//", b"/")
@@ -104,6 +108,7 @@ def parse_path(raw_path: bytes) -> RequestPath:
         upstream=found.get(b"upstream"),
         token=found.get(b"token"),
         holds=holds,
+        prefix=prefix,
         flaw=flaw or _flaw(path) or (_SPLIT if b"//" in raw_path and _splits_key(raw_path) else ""),
     )
 
@@ -243,6 +248,7 @@ HOP_BY_HOP = frozenset(
     b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding"
     b" upgrade".split()
 )
+_NOT_CLIENT = HOP_BY_HOP | LINK_HEADERS
 _NOT_UPSTREAM = HOP_BY_HOP | {b"host", b"content-length", b"expect"}
 OWN = b"x-hivemind-"
 _END_TO_END = frozenset(
@@ -259,19 +265,24 @@ def for_upstream(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
     return [pair for pair in _end_to_end(headers, _NOT_UPSTREAM) if not pair[0].startswith(OWN)]
 
 
-def for_client(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Return the upstream's headers without those of its connection to us."""
-    return _end_to_end(headers, HOP_BY_HOP)
+def for_client(headers: Iterable[tuple[bytes, bytes]], links: Links) -> Headers:
+    """Return the upstream's headers without those of its connection to us, and with links that lead through us."""
+    return _end_to_end(headers, _NOT_CLIENT, links)
 
 
-def _end_to_end(headers: Iterable[tuple[bytes, bytes]], excluded: frozenset[bytes]) -> Headers:
-    """Return the headers without the excluded ones and those that `connection` headers name as hop-by-hop."""
+def _end_to_end(
+    headers: Iterable[tuple[bytes, bytes]], excluded: frozenset[bytes], links: Links | None = None
+) -> Headers:
+    """Return the headers without the excluded ones and those that `connection` headers name as hop-by-hop; of the
+    excluded ones the links, as they lead through us."""
     connection, kept = b"", []
     for pair in headers:
         if pair[0] == b"connection":
             connection = b"%b,%b" % (connection, pair[1]) if connection else pair[1]
         elif pair[0] not in excluded:
             kept.append(pair)
+        elif links is not None and pair[0] in LINK_HEADERS:
+            kept.append((pair[0], links.in_header(*pair)))
     if not connection or connection in (b"close", b"keep-alive", b"Keep-Alive"):
         return kept
     named = {token.strip() for token in connection.lower().split(b",")} - _END_TO_END

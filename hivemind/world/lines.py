@@ -229,6 +229,7 @@ _LINES: Mapping[type[ev.Event], Callable[[Any], Words | None]] = {
     ev.BudgetWarned: _budget_warned,
     ev.PriceUnknown: _price_unknown,
     ev.SettingsIgnored: lambda event: ("warn", SETTINGS, "file", event.text),
+    ev.Noticed: lambda event: ("warn", "notice", "proxy", event.text),
     ev.RecordingChanged: _recording_changed,
 }
 """By kind of event: what its line says. An event without an entry has no line; a function may return None too."""

@@ -110,6 +110,7 @@ def merged(parts: Sequence[ProxyPart], address: str = "") -> Snapshot:
         task_counts=dict(counts),
         recording=_recording(parts),
         alarms=tuple(alarm for each in shared for alarm in each.alarms),
+        notices=tuple(dict.fromkeys(notice for each in parts for notice in each.snapshot.notices)),
         alerts=_alerts(shared),
         vitals=merged_vitals([each.vitals for each in snapshots], tokens_limit(view.state for view in lanes)),
         models=merged_models(each.models for each in snapshots),

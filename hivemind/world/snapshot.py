@@ -386,6 +386,8 @@ class Snapshot:
     """None: nothing is recorded."""
     alarms: tuple[Alarm, ...] = ()
     """What is broken now, that found first first."""
+    notices: tuple[str, ...] = ()
+    """What clients do past the proxy, or it doesn't serve, each told once."""
     fleet: FleetView | None = None
     """None: the proxy is in none."""
     verdict: Verdict = field(default_factory=Verdict)

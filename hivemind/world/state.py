@@ -147,6 +147,7 @@ class WorldState:
     """That raised last first."""
     models: tuple[ModelView, ...] = ()
     """By first use."""
+    notices: tuple[str, ...] = ()
 
 
 def counted(state: WorldState) -> Counts:

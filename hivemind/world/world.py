@@ -101,6 +101,7 @@ class World:
         self._tasks = TaskBook(self._agent, lambda: self._costs.settle(self._price))
         self._budgets = Budgets()
         self._alarms: dict[tuple[str, str, str], Alarm] = {}
+        self._notices: dict[str, None] = {}
         self._alerts = AlertFold()
         self._lines: deque[Line] = deque(maxlen=LINES_KEPT)
         self._pending: list[ev.Event] = []
@@ -127,6 +128,7 @@ class World:
             ev.LevelChanged: self._curves.level_changed,
             ev.LaneOpened: self._open.lane_opened,
             ev.InvariantBroken: self._alarm,
+            ev.Noticed: lambda event: self._notices.setdefault(event.text),
             ev.AlertRaised: lambda event: self._alerts.raised(event),
             ev.AlertOver: lambda event: self._alerts.over(event),
             Carried: lambda event: self.restore(event.state),
@@ -194,6 +196,7 @@ class World:
         self._budgets.restore(state, self._agents)
         self._lines = deque(state.lines, maxlen=LINES_KEPT)
         self._alarms = {(each.rule, each.lane, each.agent): each for each in state.alarms}
+        self._notices = dict.fromkeys(state.notices)
         self._alerts = AlertFold(state.alerts)
         self._counts = counted(state)
         if state.vitals is not None:
@@ -525,6 +528,7 @@ class World:
             lines=tuple(self._lines),
             counts=replace(self._counts),
             alarms=tuple(self._alarms.values()),
+            notices=tuple(self._notices),
             vitals=copied(self._vitals),
             alerts=self.alerts,
             models=self._costs.models,
@@ -565,6 +569,7 @@ class World:
             tasks=self._tasks.views(at),
             task_counts=counts,
             alarms=self.alarms,
+            notices=tuple(self._notices),
             vitals=self._vitals.view(at, self._started_at, counts, limit, waits_s),
             alerts=self.alerts,
             models=self._costs.models,

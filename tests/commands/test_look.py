@@ -59,6 +59,15 @@ async def test_status_counts_what_waits_at_a_lane(tmp_path: Path) -> None:
     assert any(line.startswith("agents") and line.endswith("1 held, 1 sent") for line in text)
 
 
+async def test_status_tells_what_goes_past_the_proxy(tmp_path: Path) -> None:
+    """Each notice in a line of its own, and in the facts."""
+    async with desk(tmp_path) as at:
+        for _ in range(2):
+            at.proxy.proxy.engine.notice("a WebSocket was declined")
+        assert (await at.does("status")).splitlines().count("NOTICE a WebSocket was declined") == 1
+        assert json.loads(await at.does("status --json"))["notices"] == ["a WebSocket was declined"]
+
+
 async def test_status_begins_with_the_verdict(tmp_path: Path) -> None:
     """How it does, why and what ends that; below it what else was found, with what does something about it."""
     async with desk(tmp_path) as at:

@@ -45,9 +45,17 @@ async def test_too_large_by_its_length(expects: tuple[str, ...]) -> None:
         assert not upstream.requests
 
 
-async def test_a_refused_body_is_not_read_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client that sends it all the same can't: its connection ends."""
-    monkeypatch.setattr(server_protocol, "LINGER_S", 0.05)
+async def test_a_client_that_sends_all_before_it_reads() -> None:
+    """It gets its refusal as soon as it has sent a body that was refused, as Python's SDKs and http.client need it."""
+    async with between([ANSWER], max_body_mb=1) as (proxy, _), raw(proxy.port) as direct:
+        await direct.send(head(32 * MIB) + b"x" * (32 * MIB))
+        assert (await refusal(direct))[0] == 413
+
+
+async def test_a_refused_body_is_not_read_on_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that sends too much of it can't: its connection ends."""
+    monkeypatch.setattr(server_protocol, "LINGER_BODY", MIB)
+    monkeypatch.setattr(server_protocol, "REST_S", 0.05)
     async with between([ANSWER], max_body_mb=1) as (proxy, _), raw(proxy.port) as direct:
         await direct.send(head(1 << 30))
         direct.writer.write(b"x" * (64 * MIB))

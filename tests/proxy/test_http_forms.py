@@ -26,16 +26,31 @@ async def test_probe(target: str) -> None:
         assert len(upstream.requests) == 1
 
 
-@pytest.mark.parametrize("target", ["/v1/responses", "/agent/alice/v1/responses", "/v1/realtime?model=x"])
-async def test_websocket(target: str) -> None:
-    """An upgrade to WebSocket gets the one status after which clients fall back to POST at once."""
+@pytest.mark.parametrize(
+    ("target", "advice"),
+    [
+        ("/v1/responses", "responses.create(stream=True)"),
+        ("/agent/alice/v1/responses", "Codex goes on over HTTP"),
+        ("/v1/realtime?model=x", "websocket_base_url"),
+        ("/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent?key=k", "http_options"),
+        ("/of/an/unknown/api", "over HTTP"),
+    ],
+)
+async def test_websocket(target: str, advice: str) -> None:
+    """An upgrade to WebSocket gets the one status after which clients fall back to POST at once; since others show no
+    more than that number, the operator is told what to do instead, once a path."""
     said = ("connection: Upgrade", "upgrade: WebSocket", "sec-websocket-version: 13", "sec-websocket-key: eA==")
     async with between([ANSWER]) as (proxy, upstream), raw(proxy.port) as direct:
         lines = "\r\n".join([f"GET {target} HTTP/1.1", "host: x", *said, "", ""])
-        await direct.send(lines.encode())
-        status, headers = await direct.head()
-        assert (status, dict(headers)[b"upgrade"]) == (426, b"HTTP/1.1")
+        for _ in range(2):
+            await direct.send(lines.encode())
+            status, headers = await direct.head()
+            assert (status, dict(headers)[b"upgrade"]) == (426, b"HTTP/1.1")
+            assert advice in (await direct.body(headers)).decode()
         assert not upstream.requests
+        (notice,) = proxy.snapshot().notices
+        assert "WebSocket" in notice
+        assert advice in notice
 
 
 H2C = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABk")

@@ -62,9 +62,9 @@ def test_origin() -> None:
 
 
 def test_authority() -> None:
-    """A URL names the port only where it isn't the scheme's own."""
+    """The Host header names the port only where it isn't the scheme's own."""
     origins = make_origins(["http://h:80", "https://h:80", "http://[::1]:9"], None)
-    assert [origin.url for origin in origins] == ["http://h", "https://h:80", "http://[::1]:9"]
+    assert [origin.authority for origin in origins] == ["h", "h:80", "[::1]:9"]
 
 
 def test_names() -> None:

@@ -116,6 +116,7 @@ ARGUMENTS |= {"for_s": 5.0, "stopped": True, "tokens": 5, "draining": True, "tas
             "sent no request on its own path, so nothing was counted and no budget held; meanwhile its client's"
             " requests came as claude, bob",
         ),
+        (ev.Noticed(1.0, "a WebSocket was declined"), "warn", "notice", "proxy", "a WebSocket was declined"),
         (
             ev.StartRefused(1.0, "ann", "the tree of lead has 32 processes"),
             "warn",

@@ -79,6 +79,7 @@ def as_facts(part: SnapshotPart) -> dict[str, object]:
         "totals": world.totals,
         "recording": world.recording,
         "alarms": world.alarms,
+        "notices": world.notices,
         "fleet": world.fleet,
         "lanes": [lane.state for lane in world.lanes],
         "vitals": {each.name: getattr(world.vitals, each.name) for each in fields(world.vitals) if each.name in _SHOWN},
@@ -96,7 +97,8 @@ def shown(part: SnapshotPart, room: int | None) -> list[str]:
     world, totals = part.snapshot, part.snapshot.totals
     text = [*_verdict(world)]
     text.append(f"{world.mode} at {world.address}, up {duration(world.uptime_s)} (HiveMind {printable(part.version)})")
-    text += [styled(_alarm(each), "bad") for each in world.alarms] + [""]
+    text += [styled(_alarm(each), "bad") for each in world.alarms]
+    text += [styled(f"NOTICE {printable(each)}", "warn") for each in world.notices] + [""]
     usage = totals.usage
     cached = usage.cache_read_tokens + usage.cache_write_tokens
     parts = f"{count(usage.input_tokens)} in, {count(cached)} cached, {count(usage.output_tokens)} out"
