@@ -440,7 +440,7 @@ class RequestView:
     priority: Priority
     stream: bool
     state: str
-    """A ticket state, or one of :data:`ENDS`."""
+    """A ticket state, `hung`, or one of :data:`ENDS`."""
     arrived_at: float
     ended_at: float | None
     waited_s: float

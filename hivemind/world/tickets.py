@@ -37,7 +37,7 @@ class TicketFold(Lifecycle):
     @property
     def shown(self) -> str:
         """Its state as it is shown."""
-        return HUNG if self.hung else self.state
+        return HUNG if self.hung and self.in_flight else self.state
 
     def captured(self) -> OpenTicket:
         """Return a copy of its state."""
@@ -99,7 +99,7 @@ class TicketFold(Lifecycle):
             model=arrived.model,
             priority=self.priority,
             stream=arrived.stream,
-            state=self.state,
+            state=self.shown,
             arrived_at=arrived.at,
             ended_at=None if end is None else end.at,
             waited_s=self.waited_s,

@@ -586,9 +586,12 @@ class World:
         """Note which requests are hung. Yield how long those of them that have no content were sent ago."""
         for ticket in self._tickets.values():
             silent_s = at - ticket.heard_at if ticket.in_flight else 0.0
-            ticket.hung = silent_s > LEAST_S and silent_s > self._usual.hung_after_s(
+            hung = silent_s > LEAST_S and silent_s > self._usual.hung_after_s(
                 ticket, unlimited=not self._has_limits(ticket.arrived.lane)
             )
+            if hung != ticket.hung:
+                ticket.hung = hung
+                self._changed[ticket.arrived.ticket] = ticket
             if ticket.hung and ticket.state == "waiting":
                 yield at - ticket.since
 

@@ -92,7 +92,17 @@ def test_a_hung_request_is_seen_everywhere() -> None:
     assert snapshot.agents[-1].state == "hung"
     assert snapshot.vitals.ttft_p95_s is not None
     assert snapshot.vitals.ttft_p95_s > 20
+    (request,) = (each for each in world.requests(0, 34.0).changed if each.ticket == 1)
+    assert request.state == "hung"
     assert world.keep(34.0).tickets[0].state == "waiting"  # journals keep what came
+
+
+def test_what_was_hung_and_ended_is_that_no_longer() -> None:
+    world = told(LIMITED, *asks(1, 0.0))
+    assert only_agent(world.snapshot(40.0)).state == "hung"
+    world.apply(finished(1, at=41.0))
+    assert only_agent(world.snapshot(42.0)).state == "idle"
+    assert world.requests(0, 42.0).changed[0].state == "answered"
 
 
 def test_an_agent_that_has_another_request_under_way_is_hung_all_the_same() -> None:
