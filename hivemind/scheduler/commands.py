@@ -227,7 +227,7 @@ class ReleaseLane:
     lane: str
 
 
-AlertRule = Literal["died", "wait", "budget", "circuit", "spend"]
+AlertRule = Literal["died", "hung", "wait", "budget", "circuit", "spend"]
 """What an alert may be about; see :mod:`hivemind.world.alerts`."""
 
 

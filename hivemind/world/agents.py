@@ -16,7 +16,7 @@ from hivemind.scheduler.types import Price, Priority, Usage
 from hivemind.text.amounts import ceiling
 from hivemind.world.gauges import by_owner
 from hivemind.world.health import STEP_S
-from hivemind.world.snapshot import MODELS_KEPT, AgentState, AgentView, ModelView
+from hivemind.world.snapshot import HUNG, MODELS_KEPT, AgentState, AgentView, ModelView
 from hivemind.world.state import Counts, WorldState
 from hivemind.world.tickets import BY_OPERATOR, TicketFold
 
@@ -26,7 +26,7 @@ time."""
 UNNAMED_ENDS_AFTER_S = 600.0
 """The same for a sub-agent, and for one whose name was made of its client's session or its key."""
 
-_ORDER = ("streaming", "waiting", "retry", "queued")
+_ORDER = (HUNG, "streaming", "waiting", "retry", "queued")
 """An agent with several tickets is shown in the most active state of them."""
 ACTIVITY_STEPS = 24
 """Steps of :attr:`~hivemind.world.snapshot.AgentView.activity`."""
@@ -168,7 +168,7 @@ class AgentFold(AgentState):
             state, in_flight, queued, waits_s, waiting_s = self._open(at)
             waited_s += waits_s
         held = self.stopped or self.trouble or self.held or spent or pending
-        if held and state not in ("streaming", "waiting"):
+        if held and not in_flight:
             state = self._resting(state, spent=spent, pending=pending)
         view: Any = object.__new__(AgentView)  # its constructor takes several times as long with names
         view.name = self.name
@@ -222,19 +222,20 @@ class AgentFold(AgentState):
         if len(self.tickets) == 1:  # as most of thousands
             (ticket,) = self.tickets.values()
             if ticket.in_flight:
-                return ticket.state, 1, 0, 0.0, 0.0
+                return ticket.shown, 1, 0, 0.0, 0.0
             waiting_s = ticket.waiting_s(at)
             return ticket.state, 0, 1, waiting_s, waiting_s
-        counts: dict[str, int] = {}
-        waits_s = longest_s = 0.0
+        states = set[str]()
+        waits_s, longest_s, in_flight = 0.0, 0.0, 0
         for ticket in self.tickets.values():
-            counts[ticket.state] = counts.get(ticket.state, 0) + 1
-            if not ticket.in_flight:
+            states.add(ticket.shown)
+            if ticket.in_flight:
+                in_flight += 1
+            else:
                 waiting_s = ticket.waiting_s(at)
                 waits_s += waiting_s
                 longest_s = max(longest_s, waiting_s)
-        state = next(each for each in _ORDER if each in counts)
-        in_flight = counts.get("streaming", 0) + counts.get("waiting", 0)
+        state = next(each for each in _ORDER if each in states)
         return state, in_flight, len(self.tickets) - in_flight, waits_s, longest_s
 
 

@@ -18,11 +18,11 @@ from hivemind.text.amounts import how_used, owner
 from hivemind.text.humanise import dollars, duration, exit_text, plural
 from hivemind.world.gates import OPERATORS
 from hivemind.world.health import Alert, AlertLimits
-from hivemind.world.snapshot import AgentView, Snapshot
+from hivemind.world.snapshot import HUNG, AgentView, Snapshot
 
 RULES: tuple[AlertRule, ...] = get_args(AlertRule)
-"""An agent died; a request waited for long; a budget is nearly used up; a circuit is open for long; dollars are spent
-faster than wanted."""
+"""An agent died; a request in flight is hung; one waited for long; a budget is nearly used up; a circuit is open for
+long; dollars are spent faster than wanted."""
 ALERTS_KEPT = 200
 """Of more the oldest are forgotten."""
 QUIET_S = 10.0
@@ -59,6 +59,8 @@ def conditions(snapshot: Snapshot, limits: AlertLimits) -> Iterator[Condition]:
     """Yield what is beyond its mark, or near to it."""
     if limits.died:
         yield from _died(snapshot)
+    if limits.wait_s:
+        yield from _hung(snapshot)
     if limits.wait_s and snapshot.mode == "serving":
         yield from _wait(snapshot, limits.wait_s)
     if limits.budget_share:
@@ -76,6 +78,14 @@ def _died(snapshot: Snapshot) -> Iterator[Condition]:
         if agent.state == "died":
             how = "" if agent.exit_code is None else f" ({exit_text(agent.exit_code)})"
             yield Condition("died", agent.name, f"{agent.name} died{how}")
+
+
+def _hung(snapshot: Snapshot) -> Iterator[Condition]:
+    """Yield the agents with a request of which nothing comes."""
+    for ticket in snapshot.slots:
+        if ticket.state == HUNG:
+            silent = duration(round(ticket.silent_s))
+            yield Condition("hung", ticket.agent, f"nothing of {ticket.agent}'s answer has come for {silent}")
 
 
 def _wait(snapshot: Snapshot, limit_s: float) -> Iterator[Condition]:

@@ -60,6 +60,8 @@ class Lifecycle(OpenTicket):
     known_from: float = 0.0
     in_flight: bool = False
     """An attempt is under way."""
+    heard_at: float = 0.0
+    """When something of the present attempt's answer came last, or it was sent."""
     end: End | None = None
 
     def __post_init__(self) -> None:
@@ -76,6 +78,7 @@ class Lifecycle(OpenTicket):
         ]
         self.notes = list(kept.notes)
         self.in_flight = kept.state in ("waiting", "streaming")
+        self.heard_at = self.since
 
     @property
     def waits_since(self) -> float | None:
@@ -107,12 +110,13 @@ class Lifecycle(OpenTicket):
             waited_s = between_s  # the pause before the retry, too
         self.waited_s += waited_s
         self.state, self.in_flight, self.since, self.retry_at = "waiting", True, event.at, None
+        self.heard_at = event.at
         self.attempt = event.attempt
         self.attempts.append(Attempt(event))
 
     def first_content(self, at: float) -> None:
         """Note that the answer begins to stream."""
-        self.state, self.in_flight, self.since = "streaming", True, at
+        self.state, self.in_flight, self.since, self.heard_at = "streaming", True, at, at
         if self.attempts:
             self.attempts[-1].first_content_at = at
 

@@ -5,23 +5,25 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Sequence
 
-from hivemind.world.snapshot import AgentView
+from hivemind.world.snapshot import HUNG, AgentView
 
 WAIT_STEPS_S = (15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
 """Current waits are compared by how many of these they have reached, so that rows don't move with every second."""
 QUIET_AFTER_S = 60.0
 """An agent without an open request counts as busy until it was silent for so long, as between two turns."""
 
-DIED, REFUSED, WAITING, BUSY, IDLE, ENDED = 0, 1, 2, 30, 40, 50
+DIED, HANGING, REFUSED, WAITING, BUSY, IDLE, ENDED = 0, 1, 2, 3, 30, 40, 50
 """Ranks; one with a long wait has a rank from :data:`WAITING` on, the lower the longer it waits."""
 
 
 def rank(agent: AgentView) -> int:
-    """Return how soon an agent is listed, the lowest first: it died, it was refused or its budget is used up, it waits
-    for long (the longest first), it is busy, idle, or has ended."""
+    """Return how soon an agent is listed, the lowest first: it died, is hung, was refused or has used up its budget,
+    waits for long (the longest first), is busy, idle, or has ended."""
     state = agent.state
     if state == "died":
         return DIED
+    if state == HUNG:
+        return HANGING
     if state in ("refused", "spent"):
         return REFUSED
     if agent.waiting_s >= WAIT_STEPS_S[0]:

@@ -20,8 +20,10 @@ MODELS_KEPT = 40
 """Models whose cost is kept apart; that of more is kept together."""
 TICKET_STATES = ("queued", "retry", "waiting", "streaming")
 """In the queue; between two attempts; in flight before the first content; in flight after it."""
+HUNG = "hung"
+"""In flight, but nothing of the answer has come for far longer than is usual (:mod:`.hung`)."""
 AGENT_STATES = (
-    *("streaming", "waiting", "retry", "queued", "held", "pending", "spent", "stopped"),
+    *(HUNG, "streaming", "waiting", "retry", "queued", "held", "pending", "spent", "stopped"),
     *("died", "refused", "idle", "ended"),
 )
 """States of an agent, the busiest first."""
@@ -48,9 +50,9 @@ class TicketView:
     model: str
     priority: Priority
     state: str
-    """One of :data:`TICKET_STATES`."""
+    """One of :data:`TICKET_STATES`, or :data:`HUNG`."""
     since_s: float
-    """Time in this state."""
+    """Time in this state; of one that is hung, since it was sent, or since its first content."""
     age_s: float
     """Time since arrival."""
     attempt: int
@@ -69,6 +71,8 @@ class TicketView:
     """Its place in the lane's queue, from 1; None if it has none or an unknown one."""
     estimate_s: float | None = None
     """Estimated time until it is sent; None: unknown."""
+    silent_s: float = 0.0
+    """In flight, time since something of its answer came, or since it was sent."""
 
 
 @record
@@ -80,8 +84,8 @@ class AgentView:
     parent: str | None
     priority: Priority
     state: str
-    """A ticket state, or `idle`, `ended` (its process, or the one that it is a part of, has ended; without one, it was
-    silent for long), `held`, `stopped`, `spent` (its budget is used up), `pending` (its task waits), `died` (its
+    """A ticket state, `hung`, `idle`, `ended` (its process, or the one that it is a part of, has ended; without one, it
+    was silent for long), `held`, `stopped`, `spent` (its budget is used up), `pending` (its task waits), `died` (its
     process ended with an error or by a signal that no operator sent), `refused` (its last request was)."""
     held: bool
     in_flight: int
@@ -438,7 +442,7 @@ class RequestView:
     priority: Priority
     stream: bool
     state: str
-    """A ticket state, or one of :data:`ENDS`."""
+    """A ticket state, `hung`, or one of :data:`ENDS`."""
     arrived_at: float
     ended_at: float | None
     waited_s: float

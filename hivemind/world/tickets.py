@@ -10,7 +10,7 @@ from typing import Any, cast
 from hivemind.scheduler.events import Abandoned, Finished, Hold, LaneState
 from hivemind.scheduler.types import Price
 from hivemind.world.lifecycle import Attempt, Lifecycle
-from hivemind.world.snapshot import DECISIONS_KEPT, AttemptView, RequestView, TicketView
+from hivemind.world.snapshot import DECISIONS_KEPT, HUNG, AttemptView, RequestView, TicketView
 from hivemind.world.state import AttemptState, OpenTicket
 
 STOPPED = "agent_stopped"
@@ -31,6 +31,13 @@ class TicketFold(Lifecycle):
     view: RequestView | None = None
     """The last view of it; out of date once the request is among those that changed."""
     revision: int = 0
+    hung: bool = False
+    """Nothing of its answer has come for too long; as of the last snapshot."""
+
+    @property
+    def shown(self) -> str:
+        """Its state as it is shown."""
+        return HUNG if self.hung and self.in_flight else self.state
 
     def captured(self) -> OpenTicket:
         """Return a copy of its state."""
@@ -67,9 +74,10 @@ class TicketFold(Lifecycle):
         view.lane = arrived.lane
         view.model = arrived.model
         view.priority = self.priority
-        view.state = self.state
+        view.state = self.shown
         view.since_s = at - self.since
         view.age_s = at - arrived.at
+        view.silent_s = at - self.heard_at if self.in_flight else 0.0
         view.attempt = self.attempt
         view.output_tokens = self.output_tokens
         view.estimated_tokens = arrived.estimated_input + arrived.estimated_output
@@ -91,7 +99,7 @@ class TicketFold(Lifecycle):
             model=arrived.model,
             priority=self.priority,
             stream=arrived.stream,
-            state=self.state,
+            state=self.shown,
             arrived_at=arrived.at,
             ended_at=None if end is None else end.at,
             waited_s=self.waited_s,

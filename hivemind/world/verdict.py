@@ -21,7 +21,7 @@ from hivemind.world.alerts import unacknowledged
 from hivemind.world.forecast import day_left_s
 from hivemind.world.gates import GATES, OPERATORS, WINDOW_GATES
 from hivemind.world.health import SEVERITIES, Finding, Verdict
-from hivemind.world.snapshot import AgentView, FleetView, LaneView, RecordingView, Snapshot, TicketView
+from hivemind.world.snapshot import HUNG, AgentView, FleetView, LaneView, RecordingView, Snapshot, TicketView
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,7 @@ CODES: Mapping[str, Kind] = {
     ),
     "circuit_open": Kind("open circuit", "a lane's circuit is open: too many of its requests failed"),
     "agent_died": Kind("dead agent", "an agent's process ended with an error, or by a signal that no operator sent"),
+    "hung": Kind("hung request", "nothing of an answer has come for far longer than is usual for its model and size"),
     "rate_limited": Kind("rate-limited lane", "the provider asked a lane to wait (Retry-After)"),
     "window_used": Kind("used-up rate window", "a lane's rate windows are used up"),
     "used_up": Kind("used-up plan", "the provider says that a lane's credit, plan or long quota is used up"),
@@ -226,6 +227,7 @@ def _all_findings(snapshot: Snapshot) -> Iterator[Finding]:
     yield from lanes
     yield from _of_host(snapshot)
     yield from _of_agents(snapshot)
+    yield from _of_hung(snapshot)
     stands_still = snapshot.mode != "serving" or any(each.severity == "blocked" for each in lanes)
     if snapshot.alert_limits.wait_s and not stands_still:
         yield from _of_waits(snapshot, {each.about for each in lanes if each.severity == "degraded"})
@@ -471,6 +473,13 @@ def _died(agent: AgentView, seen: bool) -> Finding:
     how = "" if agent.exit_code is None else f" ({exit_text(agent.exit_code)})"
     ends = "until restarted" if seen else "until restarted or acknowledged"
     return Finding("note" if seen else "degraded", "agent_died", f"{agent.name} died{how}", agent.name, ends)
+
+
+def _of_hung(snapshot: Snapshot) -> Iterator[Finding]:
+    for ticket in snapshot.slots:
+        if ticket.state == HUNG:
+            text = f"{ticket.agent} is hung: nothing has come for {_seconds(ticket.silent_s)}"
+            yield Finding("degraded", "hung", text, ticket.agent, "until it goes on or times out")
 
 
 # --- Waits -----------------------------------------------------------------------------------------------------------

@@ -211,16 +211,17 @@ class VitalsFold(VitalsState):
         tasks: Mapping[str, int],
         limit: float | None,
         waiting_s: Iterable[float] = (),
+        slow_s: Iterable[float] = (),
     ) -> Vitals:
         """Return the vitals at this moment; `tasks` is the number of tasks by state, `limit` the tokens a minute, and
-        `waiting_s` are the waits of requests that are still to be sent."""
+        `waiting_s` are the waits of requests that are still to be sent, `slow_s` of what is hung without content."""
         if at >= self._until:
             self._advance(at)
         recent = self.steps[-RECENT_STEPS - 1 :]
         span_s = max(1.0, at - max(started_at, (self.number - len(recent) + 1) * STEP_S))
         requests, attempts = sum(each.requests for each in recent), sum(each.attempts for each in recent)
         waits = _with_longer(_summed([(each.waits, each.waits_range_s) for each in recent]), waiting_s)
-        ttfts = _summed([(each.ttfts, each.ttfts_range_s) for each in recent])
+        ttfts = _with_longer(_summed([(each.ttfts, each.ttfts_range_s) for each in recent]), slow_s)
         long_s = max(span_s, LEAST_SPAN_S)
         return Vitals(
             span_s=span_s,

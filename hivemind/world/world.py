@@ -26,6 +26,7 @@ from hivemind.world.alerts import AlertFold
 from hivemind.world.forecast import foreseen
 from hivemind.world.gauges import aged
 from hivemind.world.health import Alert, AlertLimits
+from hivemind.world.hung import LEAST_S, Usual
 from hivemind.world.lanes import Curves, Queue
 from hivemind.world.lifecycle import OpenRequests
 from hivemind.world.lines import SHOWN_BY_EVENTS, knob_value, line_of
@@ -61,6 +62,8 @@ ELSEWHERE_MOST = 5
 """Names that are told of agents whose requests may be a run's."""
 _DEEPEST = 16
 """Ancestors looked at, as requests name their parents themselves and may name any number."""
+_PAUSE_S = 3.0
+"""Shorter pauses in streams are no matter."""
 _UNTOLD = frozenset({ev.Arrived, ev.Granted, ev.Prefill, ev.FirstContent, ev.Progress, ev.LimitsRead})
 """Frequent events that have no line in the log."""
 
@@ -93,6 +96,7 @@ class World:
         self._counts = Counts()
         self._vitals = VitalsFold(at)
         self._costs = Costs(self._counts, self._vitals.priced)
+        self._usual = Usual()
         self._log = RequestLog()
         self._changed = self._log.changed
         self._lanes: dict[str, LaneState] = {}
@@ -257,6 +261,7 @@ class World:
         ticket = self._tickets.get(event.ticket)
         if ticket is not None and ticket.attempts:
             ticket.attempts[-1].prefill = event.read, event.total
+            ticket.heard_at = event.at
             self._changed[event.ticket] = ticket
 
     def _first_content(self, event: ev.FirstContent) -> None:
@@ -265,6 +270,7 @@ class World:
             agent = self._agents[ticket.arrived.agent]
             agent.last_seen = event.at
             agent.ttft_s = event.ttft_s
+            self._usual.began(ticket, event.ttft_s)
             self._vitals.first_content(event.at, event.ttft_s)
             self._changed[event.ticket] = ticket
 
@@ -272,6 +278,9 @@ class World:
         ticket = self._tickets.get(event.ticket)  # the most frequent event, so no further call
         if ticket is not None:
             ticket.output_tokens = event.output_tokens
+            if (pause_s := event.at - ticket.heard_at) > _PAUSE_S:
+                self._usual.paused(ticket, pause_s)
+            ticket.heard_at = event.at
             self._changed[event.ticket] = ticket
 
     def _attempt_failed(self, event: ev.AttemptFailed) -> None:
@@ -545,6 +554,7 @@ class World:
         mode = self.mode
         tickets = self._tickets.values()
         waiting = [ticket for ticket in tickets if not ticket.in_flight]
+        slow_s = list(self._note_hung(at))
         shown = self._queue.in_order(waiting, QUEUE_SHOWN)
         ended = over(self._agents, at)
         lanes = tuple(self._lane_views(at))
@@ -570,12 +580,29 @@ class World:
             task_counts=counts,
             alarms=self.alarms,
             notices=tuple(self._notices),
-            vitals=self._vitals.view(at, self._started_at, counts, limit, waits_s),
+            vitals=self._vitals.view(at, self._started_at, counts, limit, waits_s, slow_s),
             alerts=self.alerts,
             models=self._costs.models,
             alert_limits=self._alert_limits,
         )
         return judged(foreseen(snapshot))
+
+    def _note_hung(self, at: float) -> Iterator[float]:
+        """Note which requests are hung. Yield how long those of them that have no content were sent ago."""
+        for ticket in self._tickets.values():
+            silent_s = at - ticket.heard_at if ticket.in_flight else 0.0
+            hung = silent_s > LEAST_S and silent_s > self._usual.hung_after_s(
+                ticket, unlimited=not self._has_limits(ticket.arrived.lane)
+            )
+            if hung != ticket.hung:
+                ticket.hung = hung
+                self._changed[ticket.arrived.ticket] = ticket
+            if ticket.hung and ticket.state == "waiting":
+                yield at - ticket.since
+
+    def _has_limits(self, lane: str) -> bool:
+        state = self._lanes.get(lane)
+        return state is None or bool(state.windows)
 
     def _lane_views(self, at: float) -> Iterator[LaneView]:
         """Yield the lanes as last sampled, but with countdowns and their open requests as of now; the tickets show

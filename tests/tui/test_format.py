@@ -36,6 +36,21 @@ def test_fit_is_exact(text: str, align: str, width: int) -> None:
     assert fitted.isprintable()
 
 
+@pytest.mark.parametrize(
+    ("name", "width", "shown"),
+    [
+        ("sprinter-07", 10, "spr…ter-07"),
+        ("sprinter-07", 12, "sprinter-07 "),
+        ("crew/自动化-測試-12", 12, "crew…測試-12"),
+        ("ann", 2, "a…"),
+    ],
+)
+def test_a_name_is_cut_in_its_middle(name: str, width: int, shown: str) -> None:
+    """Names that are made alike differ at their ends."""
+    assert format.fit_name(name, width) == shown
+    assert cell_len(format.fit_name(name, width)) == width
+
+
 def test_levels_and_limits() -> None:
     """A level has one decimal, a limit none, and no limit is a sign of its own."""
     assert (format.level(8.04), format.level(math.inf)) == ("8.0", "∞")

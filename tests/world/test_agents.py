@@ -249,7 +249,7 @@ def test_silence_ends_an_agent_without_a_process(name: str, made_up: bool, paren
     world.apply(arrived(2, name, 6.0 + lasts_s, made_up=made_up))
     assert states(world, 6.0 + lasts_s) == {name: "queued"}
     world.apply(granted(2, name, 6.0 + lasts_s))
-    assert states(world, 7.0 + 3 * lasts_s) == {name: "waiting"}
+    assert states(world, 7.0 + 3 * lasts_s) == {name: "hung"}
     world.apply(finished(2, name, 7.0 + 3 * lasts_s))
     assert states(world, 8.0 + 3 * lasts_s) == {name: "idle"}
 

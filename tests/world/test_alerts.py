@@ -48,14 +48,28 @@ def circuit(now: str, at: float = 2.0) -> Snapshot:
     return replace(calm(at), lanes=(LaneView(state(circuit=now), ()),))
 
 
+def hangs() -> Snapshot:
+    """Its first request was answered after a second, and of the second one nothing comes."""
+    events = arrived(), granted(), finished(at=1.5), arrived(2, at=2.0), granted(2, at=2.0), sampled(2.0, state())
+    return told(*events).snapshot(135.0)
+
+
 BAD = {
     "died": (died(), "ann died (exit code 3)"),
+    "hung": (hangs(), "nothing of ann's answer has come for 2 min 13 s"),
     "wait": (waits(61.0), "ann waits for 61 s"),
     "budget": (used(0.9), "the budget of all agents is used to 90 %: 4,500 of 5,000 tokens used this run"),
     "circuit": (circuit("open"), f"the circuit of {LANE} is open for more than 30 s"),
     "spend": (spends(12.5), "$12.50 an hour are spent, more than $10.00"),
 }
-OFF = {"died": "died", "wait": "wait_s", "budget": "budget_share", "circuit": "circuit_s", "spend": "dollars_per_hour"}
+OFF = {
+    "died": "died",
+    "hung": "wait_s",
+    "wait": "wait_s",
+    "budget": "budget_share",
+    "circuit": "circuit_s",
+    "spend": "dollars_per_hour",
+}
 
 
 @pytest.mark.parametrize("rule", RULES)

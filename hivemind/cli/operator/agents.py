@@ -43,6 +43,7 @@ _STATES = {
     "stopped": "bad",
     "spent": "bad",
     "died": "bad",
+    "hung": "bad",
     "refused": "warn",
 }
 

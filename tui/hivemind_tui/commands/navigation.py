@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -10,7 +11,7 @@ from typing import Concatenate, ParamSpec
 from hivemind.setup.clients import quick_lines
 from hivemind.world.fleet import Member
 from hivemind.world.order import parents
-from hivemind.world.snapshot import AgentView, RequestDetail, RequestView, TaskView
+from hivemind.world.snapshot import HUNG, AgentView, RequestDetail, RequestView, TaskView
 from hivemind_tui.commands.room import Room
 from hivemind_tui.render.dials import NAMES
 from hivemind_tui.state.lists import AGENT_KEYS, ASCENDING, REQUEST_KEYS, TASK_KEYS, SortOrder, is_lost
@@ -26,7 +27,7 @@ LISTED = OF_AGENTS | OF_REQUESTS | {"tasks", "fleet"}
 """Pages with a list."""
 FILTERED = LISTED - {"fleet"} | {"log"}
 """Pages whose list can be filtered."""
-_TROUBLED = frozenset({"retry", "failed", "refused", "stopped", "spent", "died"})
+_TROUBLED = frozenset({"retry", "failed", "refused", "stopped", "spent", "died", HUNG})
 
 
 def page(view: View, name: str) -> View:
@@ -295,6 +296,8 @@ def _slowness(item: Work, at: float) -> float:
         return item.ran_s
     if isinstance(item, RequestView):
         return item.duration_s(at)
+    if item.state == HUNG:
+        return math.inf
     return item.served_s / item.finished if item.finished else 0.0
 
 

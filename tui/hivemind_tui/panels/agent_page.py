@@ -11,7 +11,7 @@ from textual.strip import Strip
 from hivemind.scheduler.types import Priority
 from hivemind.setup.clients import Target
 from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration, short_plural
-from hivemind.world.snapshot import AgentView, RequestView, TicketView
+from hivemind.world.snapshot import HUNG, AgentView, RequestView, TicketView
 from hivemind_tui.keys.keymap import BY_ID
 from hivemind_tui.panels.agent_table import at_least, process, state
 from hivemind_tui.render.bars import Axis, ending, rounded, times_of_day
@@ -332,6 +332,8 @@ def _progress(view: View, agent: AgentView, ticket: TicketView) -> Span:
         return f"{short_count(tokens)} tokens in {since}{pace}{again}", "text"
     if ticket.state == "waiting":
         return f"sent {since} ago, no content yet{again}", "text"
+    if ticket.state == HUNG:
+        return f"nothing has come for {short_duration(ticket.silent_s)}{again}", "bad"
     lane = lane_of(view.snapshot.lanes, ticket)
     return sentence(ticket, lane, agent), gate_sign(ticket.gate).role
 

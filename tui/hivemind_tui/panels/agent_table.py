@@ -10,7 +10,7 @@ from textual.strip import Strip
 from hivemind.text.humanise import NOTHING, exit_text, short_count, short_dollars, short_duration, short_plural
 from hivemind.world.agents import ACTIVITY_STEPS
 from hivemind.world.health import STEP_S
-from hivemind.world.snapshot import AgentView, TicketView
+from hivemind.world.snapshot import HUNG, AgentView, TicketView
 from hivemind_tui.render import wait_reason
 from hivemind_tui.render.budgets import ceilings, figures, role_of, share_of
 from hivemind_tui.render.format import about
@@ -120,7 +120,7 @@ def process(agent: AgentView) -> Span | None:
 
 _WHY: Column[AgentView] = Column("why", "WAIT / ERROR", 14, 3, _error, "<")
 AGENTS: Table[AgentView] = Table(
-    Column("name", "AGENT", 10, 0, lambda a, _: (a.name, "text"), "<"),
+    Column("name", "AGENT", 10, 0, lambda a, _: (a.name, "text"), "<", is_name=True),
     (
         Column("prio", "PRIO", 5, 2, _priority, "<"),
         Column("state", "STATE", 9, 0, state, "<"),
@@ -174,7 +174,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     table = _table(view, cells)
     placed = table.placed(cells - 1)  # the list may have a scrollbar
     room = next((each.width for each in placed if each.column is table.rest), 0)
-    rest = replace(table.rest or _WHY, cell=_reasons(view.snapshot.queue, room))
+    rest = replace(table.rest or _WHY, cell=_reasons(view.snapshot.queue, view.snapshot.slots, room))
     table = replace(table, name=replace(table.name, cell=_names(branches)), rest=rest)
     body = render_table(table, shown, cells, rows, pen)
     title = f"Agents on {view.machine}" if view.machine else "Agents of all machines" if view.everywhere else "Agents"
@@ -237,10 +237,13 @@ def _names(branches: Mapping[str, Branch]) -> Callable[[AgentView, Pen], Span]:
     return name
 
 
-def _reasons(queue: Sequence[TicketView], room: int) -> Callable[[AgentView, Pen], Span]:
+def _reasons(queue: Sequence[TicketView], slots: Sequence[TicketView], room: int) -> Callable[[AgentView, Pen], Span]:
     waiting = wait_reason.first_of_each(queue)
+    hung = {ticket.agent: ticket for ticket in slots if ticket.state == HUNG}
 
     def reason(agent: AgentView, pen: Pen) -> Span:
+        if agent.state == HUNG and agent.name in hung:
+            return f"nothing for {short_duration(hung[agent.name].silent_s)}", "bad"
         ticket = waiting.get(agent.name) if agent.state in _WAITING else None
         if ticket is None:
             behind = wait_reason.far_back(agent.state, queue)

@@ -88,7 +88,7 @@ def _table(at: float, wall_s: float) -> Table[RequestView]:
         return short_duration(request.duration_s(at)), "text" if request.over else "info"
 
     return Table(
-        Column("agent", "AGENT", 12, 0, lambda r, _: (r.agent, "text"), "<"),
+        Column("agent", "AGENT", 12, 0, lambda r, _: (r.agent, "text"), "<", is_name=True),
         (
             Column("number", "NO", 7, 9, lambda r, _: (f"#{r.ticket}", "dim")),
             Column("at", "AT", 8, 10, lambda r, _: (clock(r.arrived_at + wall_s), "dim")),

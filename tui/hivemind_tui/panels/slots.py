@@ -247,7 +247,9 @@ def _rate(ticket: TicketView, _pen: Pen) -> Span:
     return f"{short_count(ticket.output_tokens / ticket.since_s)}/s", "dim"
 
 
-_AGENT: Column[TicketView] = Column("agent", "AGENT", 10, 0, lambda ticket, _: (ticket.agent, "text"), "<")
+_AGENT: Column[TicketView] = Column(
+    "agent", "AGENT", 10, 0, lambda ticket, _: (ticket.agent, "text"), "<", is_name=True
+)
 # A few letters of a model's name say nothing: it is shown where it has ten cells.
 _MODEL: Column[TicketView] = Column("model", "MODEL", 10, 0, lambda ticket, _: (ticket.model, "dim"), "<")
 _IN_FLIGHT: Table[TicketView] = Table(

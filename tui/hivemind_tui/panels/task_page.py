@@ -52,6 +52,10 @@ def _name(task: TaskView, _pen: Pen) -> Span:
     return task.id, "dim" if task.state in ENDED and task.state != "failed" else "text"
 
 
+def _agent(task: TaskView, _pen: Pen) -> Span:
+    return (task.agent, "text") if task.agent != task.id else ("its own", "dim")
+
+
 def _own(task: TaskView, _pen: Pen) -> Span:
     return (PRIORITIES[task.own_priority][0], "dim") if task.own_priority != task.priority else (".", "rule")
 
@@ -80,7 +84,7 @@ TASKS: Table[TaskView] = Table(
         Column("tokens", "TOKENS", 6, 3, _tokens),
         Column("of", "OF", 5, 7, lambda t, _: number(t.estimated_tokens)),
         Column("cost", "COST", 7, 4, lambda t, _: number(t.dollars, shown=short_dollars)),
-        Column("agent", "AGENT", 12, 8, lambda t, _: (t.agent, "text") if t.agent != t.id else ("its own", "dim"), "<"),
+        Column("agent", "AGENT", 12, 8, _agent, "<", is_name=True),
     ),
     rest=Column("why", "WAITS FOR OR NOTE", 20, 3, _note, "<"),
     sortable=TASK_KEYS,

@@ -9,6 +9,7 @@ from rich.cells import cell_len, set_cell_size
 
 from hivemind.text.humanise import NOTHING, short_duration
 
+_LEAST_NAME = 6  # of fewer cells the end would leave nothing of the beginning
 LATEST = 253_402_214_400.0
 """The last day of the year 9999, in seconds since the epoch."""
 
@@ -31,6 +32,17 @@ def fit(text: str, width: int, align: str = "<", ellipsis: str = "…") -> str:
         return set_cell_size(text, max(0, width - 1)) + ellipsis if width > 0 else ""
     padding = " " * (width - length)
     return padding + text if align == ">" else text + padding
+
+
+def fit_name(name: str, width: int) -> str:
+    """Return a name in exactly `width` cells, cut in its middle: names made alike differ at their ends."""
+    name = clean(name)
+    if cell_len(name) <= width or width < _LEAST_NAME:
+        return fit(name, width)
+    end = name[-((width - 1) * 2 // 3) :]
+    while cell_len(end) > (width - 1) * 2 // 3:
+        end = end[1:]
+    return fit(set_cell_size(name, max(0, width - 1 - cell_len(end))) + "…" + end, width)
 
 
 def broken(text: str, width: int) -> list[str]:

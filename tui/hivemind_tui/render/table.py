@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from textual.strip import Strip
 
-from hivemind_tui.render.format import fit
+from hivemind_tui.render.format import fit, fit_name
 from hivemind_tui.render.pen import Pen, Span, linked, scrollbar
 
 T = TypeVar("T")
@@ -25,6 +25,7 @@ class Column(Generic[T]):
     rank: int
     cell: Callable[[T, Pen], Span]
     align: str = ">"
+    is_name: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,8 @@ class Placed(Generic[T]):
     def span(self, item: T, pen: Pen, role: str = "") -> Span:
         """Return the cell of one item, in `role` instead of its own where one is given."""
         text, own = self.column.cell(item, pen)
-        return " " * self.gap + fit(text, self.width, self.column.align), role or own
+        shown = fit_name(text, self.width) if self.column.is_name else fit(text, self.width, self.column.align)
+        return " " * self.gap + shown, role or own
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,15 @@ from hivemind.journal.read.older import OlderLines
 from hivemind.scheduler.commands import Command, Conflict
 from hivemind.settings.write import Draft
 from hivemind.world.fleet import Fleet
-from hivemind.world.snapshot import AgentView, AttemptView, RequestDetail, RequestView, Snapshot, TicketView
+from hivemind.world.snapshot import (
+    HUNG,
+    AgentView,
+    AttemptView,
+    RequestDetail,
+    RequestView,
+    Snapshot,
+    TicketView,
+)
 from hivemind_tui.sources.base import Link, signature
 from hivemind_tui.sources.remote import empty_snapshot, own_line
 
@@ -116,7 +124,7 @@ def _opened(ticket: TicketView, at: float) -> RequestView:
     """Return an open request, as far as its ticket tells: of one that streams it isn't known when it was sent."""
     arrived_at, since = at - ticket.age_s, at - ticket.since_s
     attempts: tuple[AttemptView, ...] = ()
-    if ticket.state in ("waiting", "streaming"):
+    if ticket.state in ("waiting", "streaming", HUNG):
         attempts = (AttemptView(ticket.attempt, arrived_at, since, None, None, "in_flight", None, "", None),)
     return RequestView(
         ticket=ticket.ticket,
