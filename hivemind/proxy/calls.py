@@ -125,7 +125,7 @@ class CallReader:
             last.key, last.identity, last.model, last.session = key, identity, facts.model, facts.session
         call = Call(head, body, facts, identity)
         known = head.dialect.name != "plain"
-        if call.free is known:
+        if call.free is known and (known or facts.begins is None):
             self._paths.report(head.method.decode(), head.path, known=known)
         if facts.unread:
             _log.info("the size of a request of %s is estimated: %s", identity.agent, facts.unread)

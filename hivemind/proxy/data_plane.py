@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from hivemind.journal.write.bodies import Bodies
 from hivemind.providers.clients import client_of
@@ -23,13 +24,14 @@ from hivemind.proxy.cycle import EXTENSION, AnswerCut, Cycle
 from hivemind.proxy.engine import Engine
 from hivemind.proxy.exchange import Exchange, Shared
 from hivemind.proxy.file_limit import ConnectionLimit
+from hivemind.proxy.polls import Poll
 from hivemind.proxy.response_writer import AsgiDelivery, Delivery, ResponseWriter, plain, run_until_disconnect
 from hivemind.proxy.routing import Routes
 from hivemind.proxy.streaming import KeepaliveTiming, ProgressReporter
 from hivemind.redaction.values import is_secret
 from hivemind.scheduler.ticket import FINAL_STATUS
 from hivemind.settings import Settings
-from hivemind.upstream.base import UpstreamError, UpstreamRequest, UpstreamTimeout
+from hivemind.upstream.base import UpstreamError, UpstreamRequest, UpstreamResponse, UpstreamTimeout
 from hivemind.wire.call import Call, CallHead, scheduler_request
 from hivemind.wire.fleet_lanes import FleetLanes
 from hivemind.wire.identity import Claims
@@ -260,7 +262,8 @@ class DataPlane:
             self._count()
             try:
                 if call.free:
-                    await run_until_disconnect(relay(call, ResponseWriter(client)), client)
+                    poll = partial(Poll, call, engine=self._engine, steps=self._shared.steps)
+                    await run_until_disconnect(relay(call, ResponseWriter(client), poll), client)
                 elif (original := self._retries.original(call, self._engine.now())) is not None:
                     await run_until_disconnect(original.join(client), client)
                 else:
@@ -378,8 +381,8 @@ class DataPlane:
         self._discount()
 
 
-async def relay(call: Call, writer: ResponseWriter) -> None:
-    """Send a call once and pass the answer on byte for byte.
+async def relay(call: Call, writer: ResponseWriter, read_beside: Callable[[UpstreamResponse], Poll]) -> None:
+    """Send a call once and pass the answer on byte for byte, which is read beside.
 
     Raises: AnswerCut: it was truncated, and ends where it is.
     """
@@ -395,9 +398,12 @@ async def relay(call: Call, writer: ResponseWriter) -> None:
         await writer.answer(status, headers, body)
         return
     try:
+        poll = read_beside(response)
         await writer.start(response.status, for_client(response.headers))
         while data := await response.read():
+            await poll.read(data)
             await writer.write(data)
+        await poll.end()
         await writer.finish()
     except UpstreamError as error:
         raise AnswerCut(str(error)) from None

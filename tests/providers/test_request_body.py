@@ -16,9 +16,8 @@ import zstandard
 from hivemind.providers import dialect as dialects
 from hivemind.providers import encoding, outline
 from hivemind.providers.base import Facts, StreamForm
-from hivemind.providers.outline import SHORT, Outline
+from hivemind.providers.outline import BYTES_PER_CHAR, SHORT, Outline
 from hivemind.providers.paths import DIALECTS
-from hivemind.providers.plain import BYTES_PER_CHAR
 
 T = TypeVar("T")
 PACK: dict[str, Callable[[bytes], bytes]] = {
