@@ -51,6 +51,7 @@ _FACTORS = {
     ("google", BATCH): 0.5,  # https://ai.google.dev/gemini-api/docs/optimization
     ("google", FLEX): 0.5,
     ("google", PRIORITY): 1.8,  # that page says 1.75 to 2; 1.8 where the library knows it
+    ("openai", BATCH): 0.5,  # https://developers.openai.com/api/docs/pricing
     ("openai", ULTRAFAST): 6.0,  # https://developers.openai.com/api/docs/pricing, for GPT-6 Astra
 }
 """By the library's name for a provider, and tier: the price in standard prices, for models of which the library has no
@@ -89,7 +90,7 @@ class Prices:
             rates = self._rates[key] = self._look_up(*key)
         if rates is None:
             return None
-        total = usage.total_input
+        total = usage.total_input if usage.requests == 1 else usage.total_input / usage.requests
         for rate in rates:
             if total > rate[0]:
                 break
@@ -100,7 +101,7 @@ class Prices:
             + write * usage.cache_write_tokens
             + hour * usage.cache_write_1h_tokens
             + output * usage.output_tokens
-            + request
+            + request * usage.requests
         )
 
     def _look_up(self, provider: str, model: str, tier: str) -> Rates | None:

@@ -88,6 +88,8 @@ def _own_words(event: ev.Event) -> Words | None:
             return "info", "first", event.agent, f"request {ticket}: first content after {duration(event.ttft_s)}"
         case ev.Progress(ticket=ticket):
             return "info", "progress", event.agent, f"request {ticket}: {plural(event.output_tokens, 'token')} so far"
+        case ev.Finished(attempts=0):
+            return "info", "used", event.agent, f"{event.model or 'a model'} used beside: {_tokens(event.usage)}"
         case ev.Finished(ticket=ticket, attempts=attempts):
             retried = f" at attempt {attempts}, the agent saw no error" if attempts > 1 else ""
             text = f"request {ticket}: answered after {duration(event.duration_s)}{retried}; {_tokens(event.usage)}"

@@ -108,6 +108,8 @@ class FiguresFold:
                 self._count(request, event.at)
                 self._counts["attempts"] += request.in_flight
             self._counts["busiest"] = max(self._counts["busiest"], self._open.in_flight)
+        elif isinstance(event, ev.Finished) and not event.attempts:
+            self._use(self._open.providers.get(event.lane, ""), event.model, event.usage, wasted=False)
         elif (changed := self._requests.apply(event)) is not None:
             self._request_changed(changed, event)
 
@@ -150,9 +152,9 @@ class FiguresFold:
                 self._count(request, event.at)
             case ev.Finished():
                 counts["retried_ok"] += event.attempts > 1
-                self._use(request, event.usage, wasted=False)
+                self._use(request.provider, request.arrived.model, event.usage, wasted=False)
             case ev.AttemptFailed() | ev.Abandoned():
-                self._use(request, event.usage, wasted=True)
+                self._use(request.provider, request.arrived.model, event.usage, wasted=True)
         if request.end is not None:
             self._over(request, event.at)
         elif isinstance(event, ev.AttemptFailed):
@@ -172,12 +174,12 @@ class FiguresFold:
         times[1] += waited_s
         self._ended = at
 
-    def _use(self, request: Lifecycle, usage: Usage | None, *, wasted: bool) -> None:
+    def _use(self, provider: str, model: str, usage: Usage | None, *, wasted: bool) -> None:
         if usage is None:
             return
         self._counts["tokens"] += usage.total
         self._counts["wasted_tokens"] += usage.total if wasted else 0
-        dollars = None if self._price is None else self._price(request.provider, request.arrived.model, usage)
+        dollars = None if self._price is None else self._price(provider, model, usage)
         if dollars is None:
             self._counts["unpriced_tokens"] += usage.total
         else:

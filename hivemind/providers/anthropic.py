@@ -16,7 +16,8 @@ from hivemind.providers.known import named_by
 from hivemind.providers.outline import size_chars
 from hivemind.providers.sse import fields
 from hivemind.providers.taps import Reader
-from hivemind.providers.tiers import BATCH, tier_of
+from hivemind.providers.tiers import tier_of
+from hivemind.providers.work import batch_facts
 from hivemind.scheduler.types import Failure, Usage
 
 _ERROR_TYPES = {
@@ -55,13 +56,19 @@ _USAGE = Shape(
 )
 _MESSAGE = Shape("", usage=_USAGE)
 _EVENT = Shape("type:text delta error", message=_MESSAGE, usage=_USAGE)
-_ITERATION = Shape("type:text input_tokens:count output_tokens:count")
+_ITERATION = Shape(
+    "type:text model:text input_tokens:count cache_creation_input_tokens:count cache_read_input_tokens:count"
+    " output_tokens:count",
+    cache_creation=_CREATION,
+)
+_OF_THE_ANSWER = frozenset({"message", "fallback_message"})
+"""Types of iterations whose output the sums at the top include."""
 
 
 class AnthropicReader(Reader):
     """Reader of one Messages reply."""
 
-    __slots__ = ("_head",)
+    __slots__ = ("_head", "_top")
 
     finish = b'"stop_reason"'
 
@@ -69,6 +76,8 @@ class AnthropicReader(Reader):
         super().__init__()
         self._head = b"\n"
         """The last event of content, up to the content."""
+        self._top = Usage()
+        """The counts at the top of usage objects so far."""
 
     def record(self, record: bytes) -> None:
         name, data = fields(record)
@@ -128,33 +137,66 @@ class AnthropicReader(Reader):
             found = usage_in(data, state.tier)  # under other names
             state.usage = found or state.usage
             return found is not None and found.output_tokens > 0
-        before = state.usage or Usage()
+        before = self._top
         # A reply at the standard service tier may be one in fast mode.
         state.tier = tier_of(json_fields.text(usage, "speed"), state.tier) or tier_of(
             json_fields.text(usage, "service_tier")
         )
-        extra_input, extra_output = _compaction(usage) if "iterations" in usage else (0, 0)
         output = json_fields.count(usage, "output_tokens")
         written = max(before.cache_write_tokens, json_fields.total(usage, "cache_creation_input_tokens"))
         for_an_hour = json_fields.total(_CREATION.within(usage, "cache_creation"), "ephemeral_1h_input_tokens")
-        state.usage = Usage(
-            input_tokens=max(before.input_tokens, json_fields.total(usage, "input_tokens") + extra_input),
+        state.usage = self._top = Usage(
+            input_tokens=max(before.input_tokens, json_fields.total(usage, "input_tokens")),
             cache_read_tokens=max(before.cache_read_tokens, json_fields.total(usage, "cache_read_input_tokens")),
             cache_write_tokens=written,
-            output_tokens=before.output_tokens if output is None else output + extra_output,
+            output_tokens=before.output_tokens if output is None else output,
             cache_write_1h_tokens=min(written, max(before.cache_write_1h_tokens, for_an_hour)),
             tier=state.tier,
         )
+        if iterations := _ITERATION.items(usage, "iterations"):
+            self._count_each(state.usage, iterations)
         return output is not None
 
+    def _count_each(self, top: Usage, iterations: list[Members]) -> None:
+        """Count the iterations of an answer, which are what is charged: the sums at the top have the input of the first
+        one alone, and neither compactions nor other models (docs.claude.com, "Advisor tool", "Usage and billing")."""
+        state, answer, extra = self.state, Usage(tier=top.tier), Usage(tier=top.tier)
+        others: dict[str, Usage] = {}
+        handed_over = False
+        for each in iterations:
+            written = json_fields.total(each, "cache_creation_input_tokens")
+            for_an_hour = json_fields.total(_CREATION.within(each, "cache_creation"), "ephemeral_1h_input_tokens")
+            part = Usage(
+                json_fields.total(each, "input_tokens"),
+                json_fields.total(each, "cache_read_input_tokens"),
+                written,
+                json_fields.total(each, "output_tokens"),
+                min(written, for_an_hour),
+                tier=top.tier,
+            )
+            kind, model = json_fields.text(each, "type"), json_fields.text(each, "model")
+            if model and not _is_same(model, state.model):
+                others[model] = others[model] + part if model in others else part
+                handed_over = handed_over or kind in _OF_THE_ANSWER
+            elif kind in _OF_THE_ANSWER:
+                answer += part
+            else:
+                extra += part
+        if not handed_over:  # else the sums at the top are another model's too
+            answer = Usage(
+                max(top.input_tokens, answer.input_tokens),
+                max(top.cache_read_tokens, answer.cache_read_tokens),
+                max(top.cache_write_tokens, answer.cache_write_tokens),
+                max(top.output_tokens, answer.output_tokens),
+                max(top.cache_write_1h_tokens, answer.cache_write_1h_tokens),
+                tier=top.tier,
+            )
+        state.usage, state.used = answer + extra, others
 
-def _compaction(usage: Members) -> tuple[int, int]:
-    """Return input and output tokens of server-side compaction, which the totals of a usage object omit."""
-    rounds = [each for each in _ITERATION.items(usage, "iterations") if json_fields.text(each, "type") == "compaction"]
-    return (
-        sum(json_fields.total(each, "input_tokens") for each in rounds),
-        sum(json_fields.total(each, "output_tokens") for each in rounds),
-    )
+
+def _is_same(model: str, asked: str) -> bool:
+    """Return whether a model is the one that was asked for, one of the two perhaps with its date."""
+    return not asked or model.startswith(asked) or asked.startswith(model)
 
 
 def _session(request: Members) -> str:
@@ -182,10 +224,9 @@ class Anthropic(Dialect):
     def request_facts(self, path: str, query: str, body: bytes) -> Facts:
         request = _REQUEST.read(body)
         if path.rstrip("/").endswith("/messages/batches"):
-            # The cost of a batch is estimated from its size and the model of its first request.
             first = _MODEL.search(bytes(json_fields.raw(request, "requests"))[:_BATCH_SEARCHED])
             model = first[1].decode() if first else ""
-            return Facts(model=model, size_chars=size_chars(body), continues_state=True, unmetered=True, tier=BATCH)
+            return batch_facts(model)
         model, _ = named_by(path)
         stream = json_fields.flag(request, "stream") is True
         return Facts(

@@ -22,6 +22,9 @@ Steps = Generator[None, None, None]
 not help: parsing holds the interpreter."""
 
 
+WorkKind = Literal["background", "batch"]
+
+
 class StreamForm(Enum):
     """How a reply arrives."""
 
@@ -59,6 +62,23 @@ class Facts:
     """The expected form of the reply; the reply's content type overrides it."""
     unread: str = ""
     """Why not all of the body was read; fields may be missing then, and the size is an estimate."""
+    begins: WorkKind | None = None
+    """What it begins that goes on after its reply."""
+
+
+@record
+class WorkSign:
+    """What a reply says of work that goes on after it."""
+
+    name: str
+    """The provider's id for it."""
+    kind: WorkKind
+    goes_on: bool
+    """It hasn't ended."""
+    sure: bool = False
+    """It surely is such work; else it is where the name is known."""
+    names: tuple[str, ...] = ()
+    """Ids of files with its results."""
 
 
 @dataclass(slots=True)
@@ -89,6 +109,14 @@ class TapState:
     """A JSON document came in place of a stream. Its end is that of the body, not a marker."""
     gave_up: str = ""
     """Why the rest of the reply isn't read and its usage is an estimate; empty while it is read."""
+    model: str = ""
+    """The model that the request asked for."""
+    watches: bool = False
+    """What it says of work that goes on after it is looked for."""
+    work: WorkSign | None = None
+    used: dict[str, Usage] | None = None
+    """What is used apart from :attr:`usage`, by model: what a batch's results state, or other models in the course of
+    an answer; by this name, empty for that of the request."""
     tier: str = ""
     """Tier of service that the request asked for, until the reply states the one that was billed (:mod:`.tiers`)."""
 
@@ -101,7 +129,9 @@ class TapState:
 class Tap(Protocol):
     """Reader beside the stream. It never raises; unreadable bytes are ignored."""
 
-    state: TapState
+    @property
+    def state(self) -> TapState:
+        """What it has read so far."""
 
     @property
     def ends(self) -> tuple[bytes, ...]:

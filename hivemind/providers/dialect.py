@@ -16,6 +16,7 @@ from hivemind.providers.encoding import decode_body, decoder_for, is_encoded
 from hivemind.providers.errors import ErrorObject, error_object
 from hivemind.providers.outline import SHORT, Outline, is_object
 from hivemind.providers.taps import Reader, form_of, is_short_json, read_whole, tap_for
+from hivemind.providers.work import BatchReader
 from hivemind.scheduler.types import Failure
 
 REFUSAL_HEADER = b"x-hivemind-refusal"
@@ -79,6 +80,8 @@ class Dialect(ABC):
         outline = Outline()
         yield from outline.look_at(chain(short, pieces))
         facts = self.request_facts(path, query, outline.end())
+        if facts.begins == "batch":
+            return facts
         undecoded = decoder.failed if decoder is not None else ""
         if undecoded or outline.failed:
             why = undecoded or (outline.failed if outline.is_json else "")
@@ -118,8 +121,9 @@ class Dialect(ABC):
         return tap.state if _is_done(tap.feed(body)) and _is_done(tap.end()) else None
 
     def _reader_of(self, facts: Facts) -> Reader:
-        reader = self.reader()
-        reader.state.tier = facts.tier
+        reader = BatchReader() if facts.begins == "batch" else self.reader()
+        state = reader.state
+        state.tier, state.model, state.watches = facts.tier, facts.model, facts.begins is not None
         return reader
 
     @abstractmethod

@@ -15,7 +15,8 @@ from hivemind.providers.json_fields import Members, Shape
 from hivemind.providers.outline import size_chars
 from hivemind.providers.sse import fields
 from hivemind.providers.taps import Reader
-from hivemind.providers.tiers import BATCH, tier_of
+from hivemind.providers.tiers import tier_of
+from hivemind.providers.work import RESPONSE, background_work, batch_facts
 from hivemind.scheduler.types import Failure, Usage
 
 MODEL_CALL = re.compile(r"/models/([^/:]+):([A-Za-z]+)$")
@@ -96,6 +97,9 @@ class GoogleReader(Reader):
 
     def _interaction(self, kind: str, chunk: Members) -> None:
         state = self.state
+        if state.watches and "interaction" in chunk:
+            self.watch(bytes(json_fields.raw(chunk, "interaction")))
+            state.content_started = state.content_started or (state.work is not None and state.work.sure)
         if kind.endswith(".delta"):
             state.content_started = True
             state.output_chars += json_fields.length(chunk, "delta")
@@ -112,6 +116,9 @@ class GoogleReader(Reader):
         for each in [one] if (one := _CHUNK.read(body)) else _CHUNK.all_in(body):
             chunk = _CHUNK.within(each, "response") or each
             self.state.usage = self._generated_usage(chunk) or self._interaction_usage(chunk) or self.state.usage
+
+    def watch(self, body: bytes) -> None:
+        self.state.work = background_work(RESPONSE.read(body), stated=True) or self.state.work
 
     def _generated_usage(self, chunk: Members) -> Usage | None:
         found = _USAGE_METADATA.within(chunk, "usageMetadata")
@@ -150,18 +157,20 @@ class Google(Dialect):
         if internal:
             request = _REQUEST.within(outer, "request")
         form = _form(call[2] if call else internal[1] if internal else "", query, request)
-        batch = call is not None and call[2] in _BATCH_METHODS
+        if call is not None and call[2] in _BATCH_METHODS:
+            return batch_facts(unquote(call[1]))
         camel = json_fields.filled(request, "generationConfig")
         generation = _GENERATION.within(request, "generationConfig" if camel else "generation_config")
-        stored = json_fields.flag(request, "store") is True or json_fields.flag(request, "background") is True
+        background = json_fields.flag(request, "background") is True
+        stored = json_fields.flag(request, "store") is True or background
         return Facts(
             model=unquote(call[1]) if call else json_fields.text(outer, "model"),
             stream=form is StreamForm.SSE,
             size_chars=size_chars(body),
             max_output_tokens=json_fields.count(generation, "maxOutputTokens", "max_output_tokens"),
-            continues_state=batch or stored or json_fields.filled(request, "previous_interaction_id"),
-            unmetered=batch,
-            tier=BATCH if batch else tier_of(_tier(request)),
+            continues_state=stored or json_fields.filled(request, "previous_interaction_id"),
+            tier=tier_of(_tier(request)),
+            begins="background" if background else None,
             form=form,
         )
 

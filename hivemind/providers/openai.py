@@ -21,6 +21,7 @@ from hivemind.providers.outline import size_chars
 from hivemind.providers.sse import fields
 from hivemind.providers.taps import Reader
 from hivemind.providers.tiers import tier_of
+from hivemind.providers.work import RESPONSE, background_work
 from hivemind.scheduler.types import Failure, Usage
 
 _ERROR_TYPES = {
@@ -155,6 +156,9 @@ class OpenAIReader(Reader):
         state.tier = tier_of(json_fields.text(reply, "service_tier"), state.tier)
         state.usage = openai_usage(reply, state.tier) or usage_in(body, state.tier)
 
+    def watch(self, body: bytes) -> None:
+        self.state.work = background_work(RESPONSE.read(body), stated=True) or self.state.work
+
 
 class ChatReader(OpenAIReader):
     """Reader of one reply of chat completions or completions."""
@@ -281,6 +285,10 @@ class ResponsesReader(OpenAIReader):
             self._close(kind, bytes(json_fields.raw(event, "response")))
         elif kind == "error":
             state.error = classify_event(data)
+        elif state.watches and "response" in event:
+            self.watch(bytes(json_fields.raw(event, "response")))
+            # With the id a client can come back, and what goes on can't be tried again.
+            state.content_started = state.content_started or (state.work is not None and state.work.sure)
         elif not kind.startswith("response."):
             state.error = state.error or failure_in(data)
 
@@ -291,6 +299,8 @@ class ResponsesReader(OpenAIReader):
 
     def _close(self, kind: str, response: bytes) -> None:
         state = self.state
+        if state.watches:
+            self.watch(response)
         self.whole(response)
         state.usage_final = state.usage is not None
         state.complete = True
@@ -311,8 +321,10 @@ class OpenAIResponses(OpenAI):
         stream = json_fields.flag(request, "stream") is True
         chained = json_fields.filled(request, "previous_response_id") or json_fields.filled(request, "conversation")
         # Without `store` OpenAI stores, but a client that didn't request it explicitly loses nothing by a retry.
-        stored = json_fields.flag(request, "store") is True or json_fields.flag(request, "background") is True
+        background = json_fields.flag(request, "background") is True
+        stored = json_fields.flag(request, "store") is True or background
         return Facts(
+            begins="background" if background else None,
             model=json_fields.text(request, "model"),
             stream=stream,
             size_chars=size_chars(body),

@@ -47,8 +47,9 @@ _ALIKE = bytes.maketrans(b"[]", b"{}")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _MOST_NESTED = 32
 """Depth up to which members are skipped; deeper nesting in one slice is scanned bracket by bracket."""
-_PAYLOAD_HINTS = (b'"data"', b'"images"', b";base64,")
-_KEYS = (b"data", b"images")
+_KEYS = (b"data", b"images", b"result", b"file_data", b"b64_json")
+"""Whose values may be payloads: Anthropic's, Google's and OpenAI's sound; Ollama's; OpenAI's images and files."""
+_PAYLOAD_HINTS = (b'"data"', b'"images"', b'"result":', b'"file_data"', b'"b64_json"', b";base64,")
 _LEFT_OUT = b'"..."'
 _HEAD = SAMPLE + 64
 """Bytes of a string's start by which a payload is recognised."""
@@ -63,7 +64,7 @@ class Outline:
     size: int = 0
     """Bytes received."""
     payload: int = 0
-    """Bytes of base64 among them (see :func:`size_chars`)."""
+    """Bytes of base64 among them that don't count (see :func:`size_chars`)."""
     is_json: bool = True
     """Whether the body begins as an object."""
     _started: bool = False
@@ -270,35 +271,51 @@ class Outline:
 
 # --- The length of a prompt -------------------------------------------------------------------------------------------
 
-_BASE64_HINTS = (b"base64", b"inlineData", b"inline_data", b"input_audio", b'"images"')
 _DATA_URL = b";base64,"
-_QUOTED_KEYS = (b'"data"', b'"images"')
-# Possessive, since backtracking over a run of spaces would take quadratic time.
-_OPENING = re.compile(rb'\s*+:\s*+\[?+\s*+"')
-_NEXT_ITEM = re.compile(rb'"\s*+,\s*+"')
+_ALPHABET = bytes(b for b in range(256) if re.fullmatch(rb"[A-Za-z0-9+/_\\=-]", bytes((b,))))
+"""Of base64 in its two forms, within JSON."""
+_UPPER = bytes(range(ord("A"), ord("Z") + 1))
+_WORD = 1000
+"""Shortest word of that alphabet that is looked at closely."""
+_OPENS = re.compile(rb'(?:"(?:%b)"\s{0,20}:\s{0,20}(?:\[\s{0,20})?"|;base64,)\Z' % b"|".join(_KEYS))
+_NEXT_ITEM = re.compile(rb'"\s{0,20},\s{0,20}"')
+_LOOK_BACK = 80
+_RUN = re.compile(rb"[A-Za-z0-9+/_\\=-]*+")
 _BASE64 = re.compile(rb"[A-Za-z0-9+/_\\-]++={0,2}+")
 _BEGINNING = 64
-_MOST_PAYLOADS = 2000
-"""Most payloads of each kind that are found; the rest counts as text."""
+PICTURE_CHARS = 4000
+"""Characters, about 1,000 tokens, that a picture or file counts as at least: OpenAI's count up to 1,536, Anthropic's
+1,568, Google's 1,120."""
+BYTES_PER_CHAR = 250
+"""Bytes of media that count as one character of a prompt, so a megabyte (a minute of sound, a photograph) counts
+as about a thousand tokens."""
 
 
 def size_chars(body: bytes) -> int:
-    """Return the length of a JSON body without its base64 payloads (images, documents, sound), which are priced by
-    other rules. Payloads follow a data URL's head, or are values of the keys `data` (Anthropic, Google, OpenAI's
-    sound) and `images` (Ollama). They are found by plain search; :class:`Outline` counts those of bodies
-    beyond a megabyte.
+    """Return the length of a JSON body, in which base64 payloads (images, documents, sound) count as what they usually
+    are in tokens, not as text. Payloads follow a data URL's head, are values of known keys, or are words of a thousand
+    characters that look like base64. :class:`Outline` counts those of bodies beyond a megabyte.
     """
     if len(body) > SHORT and not is_object(body):
         return len(body)
-    for hint in _BASE64_HINTS:
-        if hint in body:
-            break
-    else:
-        return len(body)
-    payloads = _after_data_urls(body)
-    for key in _QUOTED_KEYS:
-        payloads += _under_key(body, key)
-    return len(body) - payloads
+    size, at, before, last = len(body), 0, -1, len(body) - _WORD
+    while at <= last:
+        # A word that is long enough begins after the last of these that is none of its characters.
+        space = body.rfind(b" ", at, at + _WORD)
+        if space >= 0:
+            at = space + 1
+        elif others := body[at : at + _WORD].translate(None, _ALPHABET):
+            at = body.rfind(others[-1:], at, at + _WORD) + 1
+        else:
+            run = _RUN.match(body, at)
+            assert run is not None, "it matches anything"
+            start, at = at, run.end()
+            known = _OPENS.search(body, max(0, start - _LOOK_BACK), start) is not None
+            known = known or (0 <= before < start and _NEXT_ITEM.fullmatch(body, before, start) is not None)
+            if at < len(body) and (known or looks_encoded(body[start : start + _WORD])):
+                size -= spared(at - start)
+                before = at
+    return size
 
 
 def is_object(body: bytes) -> bool:
@@ -306,56 +323,23 @@ def is_object(body: bytes) -> bool:
     return body[:_BEGINNING].lstrip()[:1] in (b"", b"{")
 
 
+def looks_encoded(word: bytes) -> bool:
+    """Return whether a long word of base64's alphabet is more likely base64 than text."""
+    return len(word.translate(None, _UPPER)) < len(word) and word.count(word[:1]) < len(word)
+
+
+def spared(length: int) -> int:
+    """Return how many characters of a payload don't count."""
+    return max(0, length - max(PICTURE_CHARS, length // BYTES_PER_CHAR))
+
+
 def payload_in(head: bytes, length: int, under_key: bool) -> int:
-    """Return how many bytes of a string with this length and start are base64. `under_key`: it is the value of a
-    payload key."""
+    """Return how many bytes of a string with this length and start don't count, since they are base64. `under_key`: it
+    is the value of a payload key."""
     if length < SAMPLE:
         return 0
-    start = head.find(_DATA_URL) + len(_DATA_URL)
-    if start < len(_DATA_URL):
-        if not under_key:
-            return 0
-        start = 0
-    return length - start if _BASE64.fullmatch(head, start, start + SAMPLE) else 0
-
-
-def _after_data_urls(body: bytes) -> int:
-    total = 0
-    at = body.find(_DATA_URL)
-    for _ in range(_MOST_PAYLOADS):
-        if at < 0:
-            break
-        start = at + len(_DATA_URL)
-        length = _payload(body, start)
-        if length < 0:
-            break
-        total += length
-        at = body.find(_DATA_URL, start + length)
-    return total
-
-
-def _under_key(body: bytes, key: bytes) -> int:
-    total = 0
-    looked = 0
-    at = body.find(key)
-    while at >= 0 and looked < _MOST_PAYLOADS:
-        looked += 1
-        at += len(key)
-        opening = _OPENING.match(body, at)
-        while opening and looked < _MOST_PAYLOADS:
-            looked += 1
-            length = max(0, _payload(body, opening.end()))
-            total += length
-            at = opening.end() + length
-            opening = _NEXT_ITEM.match(body, at) if length else None
-        at = body.find(key, at)
-    return total
-
-
-def _payload(body: bytes, start: int) -> int:
-    """Return the length of the base64 text from here to the end of its string; 0 if it isn't base64, -1 if the
-    string doesn't end."""
-    if not _BASE64.fullmatch(body, start, min(start + SAMPLE, len(body))):
+    start = head.find(_DATA_URL) + len(_DATA_URL) if _DATA_URL in head else 0
+    if not _BASE64.fullmatch(head, start, start + SAMPLE):
         return 0
-    end = body.find(b'"', start)
-    return end - start if end >= 0 else -1
+    known = under_key or start > 0 or (length >= _WORD and looks_encoded(head))
+    return spared(length - start) if known else 0

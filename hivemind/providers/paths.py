@@ -90,6 +90,13 @@ _FREE_POSTS = re.compile(
             rb"^/upload/v\d+[a-z0-9]*/files",
             _VERSION + rb"/uploads(?:/" + _ID + rb"/(?:parts|complete|cancel))?",
             _VERSION + rb"/skills(?:/" + _ID + rb"/versions)?",
+            # Creations that no model works on.
+            _VERSION + rb"/conversations(?:/" + _ID + rb"(?:/items)?)?",
+            _VERSION + rb"/vector_stores(?:/" + _ID + rb"(?:/search|/(?:files|file_batches)(?:/" + _ID + rb")?)?)?",
+            _VERSION + rb"/vector_stores/" + _ID + rb"/file_batches/" + _ID + rb"/cancel",
+            _VERSION + rb"/realtime/(?:client_secrets|sessions|transcription_sessions)",
+            _VERSION + rb"/memory_stores(?:/" + _ID + rb"(?:/archive|/memories(?:/" + _ID + rb")?)?)?",
+            _VERSION + rb"/(?:cachedContents|moderations)",
             # Cancelling work.
             rb"/messages/batches/" + _ID + rb"/cancel",
             _VERSION + rb"/(?:batches|responses|interactions|fine_tuning/jobs)/" + _ID + rb"/cancel",

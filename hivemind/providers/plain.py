@@ -15,21 +15,19 @@ from hivemind.providers.counts import usage_in
 from hivemind.providers.encoding import header
 from hivemind.providers.json_fields import Members, Shape
 from hivemind.providers.openai import ChatReader, OpenAI, ResponsesReader, openai_usage
-from hivemind.providers.outline import size_chars
+from hivemind.providers.outline import BYTES_PER_CHAR, size_chars
 from hivemind.providers.sse import fields
 from hivemind.providers.taps import Reader
-from hivemind.providers.tiers import BATCH, tier_of
+from hivemind.providers.tiers import tier_of
+from hivemind.providers.work import RESPONSE, background_work, batch_facts
 from hivemind.scheduler.types import Usage
 
-BYTES_PER_CHAR = 250
-"""Bytes of media that count as one character of a prompt, so a megabyte (a minute of sound, a photograph) counts
-as about a thousand tokens."""
 _TEXT = ("application/json", "text/", "application/x-www-form-urlencoded")
 _TAPPED = ("application/json", "text/event-stream", "application/x-ndjson", "application/jsonl")
 """Media types of replies that may contain usage."""
 
 
-_REQUEST = Shape("model max_tokens max_tokens_to_sample max_output_tokens service_tier:text")
+_REQUEST = Shape("background:flag model max_tokens max_tokens_to_sample max_output_tokens service_tier:text")
 _REPLY = Shape("usage response message service_tier:text")
 _BATCH = re.compile(r"/batch(?:es|/jobs)/?$")
 """Paths of OpenAI's and of Mistral's batches."""
@@ -61,6 +59,9 @@ class PlainReader(Reader):
 
     def content_size(self, record: bytes) -> int:
         return 0 if self._known is None else self._known.content_size(record)
+
+    def watch(self, body: bytes) -> None:
+        self.state.work = background_work(RESPONSE.read(body), stated=True)
 
     def whole(self, body: bytes) -> None:
         reply = _REPLY.read(body)
@@ -144,13 +145,17 @@ class Plain(OpenAI):
 
     def request_facts(self, path: str, query: str, body: bytes) -> Facts:
         request = _REQUEST.read(body)
+        if _BATCH.search(path):
+            return batch_facts(json_fields.text(request, "model"), StreamForm.ANY)
+        background = json_fields.flag(request, "background") is True
         return Facts(
             model=json_fields.text(request, "model"),
             size_chars=size_chars(body),
             max_output_tokens=json_fields.count(request, "max_tokens", "max_tokens_to_sample", "max_output_tokens"),
             continues_state=True,
             unmetered=True,
-            tier=BATCH if _BATCH.search(path) else tier_of(json_fields.text(request, "service_tier")),
+            tier=tier_of(json_fields.text(request, "service_tier")),
+            begins="background" if background else None,
             form=StreamForm.ANY,
         )
 

@@ -116,6 +116,9 @@ class Reader(ABC):
     def whole(self, body: bytes) -> None:
         """Read a whole JSON reply (decoded) without an error."""
 
+    def watch(self, body: bytes) -> None:  # noqa: B027 - optional
+        """Note what a whole JSON reply, or the object in an event, says of work that goes on after it."""
+
     def closed(self) -> None:  # noqa: B027 - optional
         """Handle the clean end of the stream, which completes a reply only without an end marker of its own."""
 
@@ -468,7 +471,11 @@ def is_short_json(headers: Headers, body: bytes) -> bool:
 def read_whole(reader: Reader, body: bytes) -> None:
     """Read a whole reply in JSON, decoded."""
     state = reader.state
+    if state.watches:
+        reader.watch(body)
     if carries_error(body):
+        if state.watches:  # it may have failed after some work
+            reader.whole(body)
         state.error = classify_event(body)
         return
     reader.whole(body)

@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from hivemind.journal.write.bodies import Bodies
 from hivemind.providers.clients import client_of, without_websocket
@@ -23,6 +24,7 @@ from hivemind.proxy.cycle import EXTENSION, Cycle
 from hivemind.proxy.engine import Engine
 from hivemind.proxy.exchange import Exchange, Shared
 from hivemind.proxy.file_limit import ConnectionLimit
+from hivemind.proxy.polls import Poll
 from hivemind.proxy.relay import Relay, is_streamed, upload
 from hivemind.proxy.response_writer import AsgiDelivery, Delivery, ResponseWriter, plain, run_until_disconnect
 from hivemind.proxy.routing import Routes
@@ -301,7 +303,8 @@ class DataPlane:
             self._body_budget.release(body)
 
     async def _relay(self, call: Call, client: Delivery, stream: BodyStream | None = None) -> None:
-        relay = Relay(call, ResponseWriter(client), self._engine, self._shared.wall, stream)
+        poll = partial(Poll, call, engine=self._engine, steps=self._shared.steps)
+        relay = Relay(call, ResponseWriter(client), self._engine, self._shared.wall, poll, stream)
         await run_until_disconnect(relay.run(), client)
 
     def _call_head(self, scope: Scope, head: Head) -> CallHead:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -24,6 +24,7 @@ from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.shared_budgets import BudgetsLease, BudgetsReport, SharedBudgets
 from hivemind.scheduler.ticket import Agent, Ticket
 from hivemind.scheduler.types import Failure, Price, Request, Usage
+from hivemind.scheduler.work import Kind
 from hivemind.store.ledger import LedgerStore
 from hivemind.store.store import Store
 from hivemind.wire.command_names import fit_to_show, spelled
@@ -44,6 +45,18 @@ class Server(Protocol):
 
     def decided(self) -> None:
         """Go on: the scheduler has granted or refused the request."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Unattended:
+    """Serves a request whose reply is over, but not the work that it began."""
+
+    engine: Engine
+    ticket: Ticket
+    without_task: bool = False
+
+    def decided(self) -> None:
+        asyncio.get_running_loop().call_soon(self.engine.abandon, self.ticket)
 
 
 @dataclass(slots=True)
@@ -251,6 +264,33 @@ class Engine:
     def succeed(self, ticket: Ticket, status: int, usage: Usage | None) -> None:
         """Complete a request whose answer came whole."""
         self._scheduler.succeed(self._time(), ticket, status, usage)
+        self._settle()
+
+    def begin_work(self, ticket: Ticket, name: str, kind: Kind, *, over: bool = False) -> None:
+        """Note what a request began (:meth:`Scheduler.begin_work`)."""
+        self._scheduler.begin_work(self._time(), ticket, name, kind, over=over)
+        self._settle()
+
+    def leave_work(self, ticket: Ticket) -> None:
+        """Have a ticket in flight until the work in the background has ended that it began, since its reply is over."""
+        ticket.tag = _Unattended(self, ticket)
+        self._scheduler.leave_work(self._time(), ticket)
+
+    def ask_for_work(self, name: str) -> bool:
+        """Note that work is asked for. Return whether it is known."""
+        self._scheduler.ask_for_work(self._time(), name)
+        return self._scheduler.works.find(name) is not None
+
+    def end_work(
+        self, name: str, request: Request, kind: Kind, used: Mapping[str, Usage], names: tuple[str, ...] = ()
+    ) -> None:
+        """Note that work has ended, and book what it used (:meth:`Scheduler.end_work`)."""
+        self._scheduler.end_work(self._time(), name, request, kind, used, names)
+        self._settle()
+
+    def book(self, request: Request, model: str, usage: Usage) -> None:
+        """Charge what another model used on account of a request (:meth:`Scheduler.book`)."""
+        self._scheduler.book(self._time(), request, model, usage)
         self._settle()
 
     def fail(self, ticket: Ticket, failure: Failure, usage: Usage | None = None) -> bool:

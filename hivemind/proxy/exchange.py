@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from hivemind.journal.write.bodies import BodyRecorder
-from hivemind.providers.base import Limits, StreamForm, Tap, TapState
+from hivemind.providers.base import Limits, StreamForm, Tap, TapState, WorkSign
 from hivemind.providers.encoding import Decoder, decode_body, decoder_for, is_encoded
 from hivemind.providers.errors import MAX_ERROR_BODY
 from hivemind.providers.failing import EMPTY
@@ -243,8 +243,8 @@ class Exchange:
         self._tap = state
         self._log_estimate(state)
         self._note_head(response, ending=True)
-        self._engine.succeed(self.ticket, 200, self._usage())
         self.ticket.tag = None
+        self._succeed(200)
         cycle.answer(200, *self._linked(response, body))
         return True
 
@@ -307,12 +307,14 @@ class Exchange:
                 raise asyncio.CancelledError
             await self._attempts()
         except BaseException as error:
-            self._engine.abandon(self.ticket, self._usage(), sent=self._sent)
+            if not self._goes_on():
+                self._engine.abandon(self.ticket, self._usage(), sent=self._sent)
             if not self._is_own_cancellation(error):
                 raise
             await self._refuse_unless_begun()
         finally:
-            self.ticket.tag = None
+            if self.ticket.tag is self:
+                self.ticket.tag = None
             if self._keepalive_sender is not None:
                 self._keepalive_sender.cancel()
             if self._left_timer is not None:
@@ -477,7 +479,7 @@ class Exchange:
             size += len(data)
         if state.failed:
             return await self._ended_early(response, state, b"".join(held), whole=False)
-        if not self.call.holds or self.call.facts.form is StreamForm.ANY:
+        if not self.call.holds or state.work is not None or self.call.facts.form is StreamForm.ANY:
             return await self._stream(response, tap, await self._begin(response), b"".join(held))
         return await self._answered_held(response, tap, b"".join(held))
 
@@ -573,7 +575,7 @@ class Exchange:
         body = without_usage(body) if self.call.asks_usage else body
         await self._stop_keepalive()
         if not self.writer.started:
-            self._succeed(response)
+            self._succeed(response.status)
             await self.writer.answer(response.status, *self._linked(response, body))
             return True
         if whole and self.call.facts.stream:
@@ -582,15 +584,37 @@ class Exchange:
             await write(self.writer, decoder_for(response.headers), body, self._shared.steps)
         except Truncated as error:
             return await self._truncated(self.call.failure_of(error))
-        self._succeed(response)
+        self._succeed(response.status)
         await self.writer.finish()
         return True
 
-    def _succeed(self, response: UpstreamResponse) -> None:
+    def _succeed(self, status: int) -> None:
+        if self._tap is not None and self._tap.work is not None:
+            self._begin_work(self._tap.work)
+        if self._goes_on():
+            return
         if self.left:
             self._engine.abandon(self.ticket, self._usage())
         else:
-            self._engine.succeed(self.ticket, response.status, self._usage())
+            self._engine.succeed(self.ticket, status, self._usage())
+
+    def _begin_work(self, work: WorkSign) -> None:
+        """Note what the request began, as the reply says."""
+        if work.sure and not self.ticket.work:
+            self._engine.begin_work(self.ticket, self.call.work_name(work.name), work.kind, over=not work.goes_on)
+
+    def _goes_on(self) -> bool:
+        """Leave the ticket to the work that goes on in the background after the reply, or note its end. Return whether
+        there is any."""
+        ticket, work = self.ticket, None if self._tap is None else self._tap.work
+        if not ticket.work or work is None:
+            return False
+        if ticket.state is TicketState.IN_FLIGHT:
+            self._engine.leave_work(ticket)
+            if not work.goes_on:
+                usage = self._usage()
+                self._engine.end_work(ticket.work, ticket.request, work.kind, {} if usage is None else {"": usage})
+        return True
 
     async def _stream(self, response: UpstreamResponse, tap: Tap, decoder: Decoder | None, data: bytes) -> bool:
         """Stream content to the client, event by event, to the upstream's end."""
@@ -635,10 +659,10 @@ class Exchange:
             failure = None  # only the end of the framing is missing
         if failure is not None:
             return await self._truncated(failure, takes_event)
-        if state.error is not None:
+        if state.error is not None and not self._goes_on():
             self._engine.fail(self.ticket, self.call.without_credentials(state.error), self._usage())
-        else:
-            self._succeed(response)
+        elif state.error is None:
+            self._succeed(response.status)
         await self.writer.finish(b"" if hold is None else bytes(hold.held))
         return True
 
@@ -662,7 +686,8 @@ class Exchange:
         """End the client's connection in the middle of the answer, without the end of the body; after an event that
         tells why, where one can follow."""
         failure = self.call.without_credentials(failure)
-        self._engine.fail(self.ticket, failure, self._usage())
+        if not self._goes_on():
+            self._engine.fail(self.ticket, failure, self._usage())
         self._cut = failure.message or failure.kind.value
         if takes_event:
             message = f"HiveMind: the answer broke off: {failure.message}"
@@ -673,7 +698,9 @@ class Exchange:
         """Commit to this reply, and send its head unless a head was sent. Return a decoder where that one promised none
         of the upstream's encoding."""
         await self._stop_keepalive()
-        self._engine.first_content(self.ticket, self._usage(), whole=self.call.holds)
+        self._engine.first_content(self.ticket, self._used_so_far(), whole=self.call.holds)
+        if self._tap is not None and self._tap.work is not None:
+            self._begin_work(self._tap.work)
         if self.writer.started:
             return decoder_for(response.headers)
         await self.writer.start(response.status, self._head(response))
@@ -824,6 +851,14 @@ class Exchange:
             self._keepalive_sender = None
 
     def _usage(self) -> Usage | None:
+        """Return what was used, and book what other models used; to be called at the end of an attempt."""
+        if self._tap is not None and self._tap.used:
+            for model, usage in self._tap.used.items():
+                self._engine.book(self.ticket.request, model, usage)
+            self._tap.used = None
+        return self._used_so_far()
+
+    def _used_so_far(self) -> Usage | None:
         return usage_so_far(self.ticket, self._tap, unmetered=self.call.facts.unmetered)
 
     def _log_estimate(self, state: TapState) -> None:

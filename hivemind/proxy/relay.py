@@ -15,6 +15,7 @@ from hivemind.providers.errors import MAX_ERROR_BODY
 from hivemind.proxy.asgi import Receive
 from hivemind.proxy.cycle import AnswerCut
 from hivemind.proxy.engine import Engine
+from hivemind.proxy.polls import Poll
 from hivemind.proxy.reply import LINKS_WITHIN, failure_of_reply, is_json, may_hold_links, nothing_ran, with_links
 from hivemind.proxy.response_writer import ResponseWriter
 from hivemind.scheduler.admission.retry import MAX_PAUSE_S
@@ -58,8 +59,8 @@ def upload(receive: Receive, length: bytes | None) -> BodyStream:
 
 
 class Relay:
-    """Serves one call that costs nothing. `wall` is the time in seconds since the epoch; `stream` the body, where it is
-    passed on as it comes."""
+    """Serves one call that costs nothing. `wall` is the time in seconds since the epoch; `poll` makes what reads
+    beside a reply; `stream` is the body, where it is passed on as it comes."""
 
     def __init__(
         self,
@@ -67,12 +68,14 @@ class Relay:
         writer: ResponseWriter,
         engine: Engine,
         wall: Callable[[], float],
+        poll: Callable[[UpstreamResponse], Poll],
         stream: BodyStream | None = None,
     ) -> None:
         self._call = call
         self._writer = writer
         self._engine = engine
         self._wall = wall
+        self._poll = poll
         self._stream = stream
         self._repeatable = call.head.method != b"POST"
         patience_s = call.head.client.patience_s
@@ -124,6 +127,9 @@ class Relay:
                 if len(body) <= most:
                     if fails and await self._again_after_reply(response, body):
                         return False
+                    poll = self._poll(response)
+                    await poll.read(body)
+                    await poll.end()
                     await self._writer.answer(response.status, *with_links(links, headers, body))
                     return True
             except UpstreamError as error:
@@ -132,6 +138,7 @@ class Relay:
                 await self._writer.start(response.status, headers)
                 await self._writer.write(body)
                 raise AnswerCut(str(error)) from None
+        poll = self._poll(response)
         await self._writer.start(response.status, headers)
         document = is_json(response.headers)
         try:
@@ -139,9 +146,11 @@ class Relay:
                 body = b""
                 if document:
                     links.look_in(data)
+                await poll.read(data)
                 await self._writer.write(data)
         except UpstreamError as error:
             raise AnswerCut(str(error)) from None
+        await poll.end()
         await self._writer.finish()
         return True
 

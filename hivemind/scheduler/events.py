@@ -99,6 +99,8 @@ class Finished(TicketEvent, frozen=True):
     model: str
     status: int
     attempts: int
+    """0: no request has ended, but what was used on account of others is known (:meth:`.Scheduler.book`); the ticket is
+    0 too."""
     usage: Usage | None
     duration_s: float  # from arrival to the last byte
 
@@ -222,6 +224,18 @@ class BudgetState:
         """The used share, 1 being all; the larger one of two ceilings."""
         tokens = 0.0 if self.tokens is None else self.used_tokens / self.tokens
         return max(tokens, 0.0 if self.dollars is None else self.used_dollars / self.dollars)
+
+
+@record
+class WorkState:
+    """Work of an agent that goes on after the replies that began it (:mod:`.work`); part of :class:`Sampled`."""
+
+    agent: str
+    kind: str
+    """`background` or `batch`."""
+    count: int
+    oldest_s: float
+    """Since the oldest of it began."""
 
 
 class BudgetWarned(Event, frozen=True):
@@ -534,6 +548,7 @@ class Sampled(Event, frozen=True):
     lanes: tuple[LaneState, ...]
     budgets: tuple[BudgetState, ...] = ()  # every budget there is, the pool's first
     partial: bool = False  # lanes and budgets that aren't named are as before, but for countdowns
+    work: tuple[WorkState, ...] = ()  # all of it
 
 
 class SettingsIgnored(Event, frozen=True):

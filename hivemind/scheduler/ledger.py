@@ -80,7 +80,8 @@ class Ledger:
         for account in limits:
             if account.shut and account.exhausted:
                 return _used_up(account)
-        if self.config.unpriced == "refuse" and self._price is not None:
+        generates = model or ticket.request.max_output_tokens != 0
+        if self.config.unpriced == "refuse" and self._price is not None and generates:
             counts = next((account for account in limits if account.budget.dollars is not None), None)
             if counts is not None and self._price(ticket.provider, model, Usage()) is None:
                 return Refusal("price_unknown", None, FINAL_STATUS, counts.state(), model)

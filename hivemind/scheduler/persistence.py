@@ -15,6 +15,7 @@ from hivemind.scheduler.events import AgentRecalled, BudgetWarned
 from hivemind.scheduler.tasks import SavedTask
 from hivemind.scheduler.ticket import Agent
 from hivemind.scheduler.types import Priority, record
+from hivemind.scheduler.work import Work
 
 _NOTHING = Spent()
 
@@ -64,8 +65,11 @@ class Unsaved:
     forgotten: frozenset[str] = frozenset()
     """Agents that aren't remembered any more. One that is among :attr:`agents` too has come again, with new counts."""
 
+    works: dict[str, Work | None] = field(default_factory=dict)
+    """Work that goes on after the reply that began it, by id; None: it is forgotten."""
+
     def __bool__(self) -> bool:
-        return bool(self.agents or self.tasks or self.forgotten)
+        return bool(self.agents or self.tasks or self.forgotten or self.works)
 
 
 def take_unsaved(dispatcher: Dispatcher) -> Unsaved:

@@ -13,7 +13,8 @@ transparent retry (equation 4: :mod:`.admission.retry`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from hivemind.scheduler import events as ev
@@ -34,6 +35,7 @@ from hivemind.scheduler.shared_budgets import SharedBudgets
 from hivemind.scheduler.tasks import SavedTask
 from hivemind.scheduler.ticket import Agent, Ticket, TicketState
 from hivemind.scheduler.types import Failure, FailureKind, Price, Request, Usage, Utilisation, WindowReading
+from hivemind.scheduler.work import UNASKED_S, Kind, Work, Works
 
 
 class Scheduler(Dispatcher):
@@ -54,6 +56,8 @@ class Scheduler(Dispatcher):
         self._numbers = 0
         self.leasing = False
         """Other proxies use the same credentials: lanes that are opened from now on grant nothing without a lease."""
+        self.works = Works()
+        """What goes on after the replies that began it."""
         self._totals: dict[str, Gate] = {}
         """The gate that the lanes of an upstream share, where their number together is limited."""
 
@@ -209,7 +213,10 @@ class Scheduler(Dispatcher):
         lane = self.lanes[ticket.request.lane]
         if not ticket.content_started:
             self._first_content(now, lane, ticket, usage, whole=True)
-        lane.learn(now, ticket, usage)
+        if not ticket.work:
+            lane.learn(now, ticket, usage)
+        elif usage is not None:  # when somebody asked tells nothing of the provider's pace
+            lane.estimators.learn(ticket.request, usage)
         self.release_slot(lane, ticket, now, usage)
         self.forget(ticket)
         name, model, duration_s = ticket.agent.name, ticket.request.model, now - ticket.arrived_at
@@ -253,6 +260,9 @@ class Scheduler(Dispatcher):
             return
         lane = self.lanes[ticket.request.lane]
         in_flight = ticket.state is TicketState.IN_FLIGHT
+        if ticket.work and (work := self.works.find(ticket.work)) is not None:
+            self.works.tickets.pop(ticket.work, None)
+            self.works.put(ticket.work, replace(work, over=True))
         if in_flight:
             self.release_slot(lane, ticket, now, usage, failed=True, sent=sent)
         else:
@@ -260,6 +270,73 @@ class Scheduler(Dispatcher):
         self.forget(ticket)
         self.events.append(ev.Abandoned(now, ticket.id, ticket.agent.name, lane.key, in_flight, usage))
         self.after_attempt(lane, ticket, now)
+
+    # --- Work that goes on after a reply ---------------------------------------------------------------------------
+
+    def begin_work(self, now: float, ticket: Ticket, name: str, kind: Kind, *, over: bool = False) -> None:
+        """Note what the ticket's request began. In the background it goes on under this ticket, which stays in flight
+        until :meth:`end_work`; from :meth:`leave_work` on only as long as somebody asks for it. `over`: it has ended
+        already, and what the ticket used is all."""
+        request, works = ticket.request, self.works
+        works.put(name, Work(request.agent, request.lane, request.model, kind, now, over, over))
+        if over or kind == "batch":
+            return
+        ticket.work = name
+        works.tickets[name], works.asked_at[name] = ticket, math.inf
+        if not ticket.content_started:
+            self._first_content(now, self.lanes[request.lane], ticket, None)
+
+    def leave_work(self, now: float, ticket: Ticket) -> None:
+        """Note that the reply is over, and the work isn't."""
+        ticket.so_far = None  # or a restart would count it, and then what the work states
+        self.works.asked_at[ticket.work] = now
+        self.timers.set(now + UNASKED_S, ticket)
+
+    def ask_for_work(self, now: float, name: str) -> None:
+        """Note that somebody asks for it."""
+        if self.works.asked_at.get(name, math.inf) < math.inf:
+            self.works.asked_at[name] = now
+
+    def end_work(
+        self, now: float, name: str, request: Request, kind: Kind, used: Mapping[str, Usage], names: tuple[str, ...]
+    ) -> None:
+        """Note that it has ended, and book what it used, by model, unless that is booked. `request` asked for it, and
+        is charged where nobody is known to have begun it; `names` are the ids of files with its results."""
+        works = self.works
+        name = works.id_of(name)
+        work = works.find(name) or Work(request.agent, request.lane, request.model, kind, now)
+        used = {model: usage for model, usage in used.items() if usage.total}
+        booked = work.booked or any(each.booked for file in names if (each := works.find(file)) is not None)
+        if works.asked_at.get(name) == math.inf:
+            return  # the open stream will tell
+        works.put(name, replace(work, over=True, booked=booked or bool(used), names=names or work.names))
+        if (ticket := works.tickets.pop(name, None)) is not None:
+            usage = None if booked or not used else used.pop(next(iter(used)))
+            self.succeed(now, ticket, 200, usage)
+        if not booked:
+            for model, usage in used.items():
+                self.book(now, replace(request, agent=work.agent, parent=None), model or work.model, usage)
+
+    def book(self, now: float, request: Request, model: str, usage: Usage) -> None:
+        """Charge an agent with what was used on account of a request but not by its own answer: by another model, or
+        by work that it began."""
+        agent, lane = self.meet(request.agent, now, request.parent), self.lanes[request.lane]
+        ticket = Ticket(
+            0, replace(request, model=model), agent, lane.config.provider, agent.priority_of(request), now, now, now
+        )
+        for each in self.ledger.reserve(ticket):
+            self.update_hold(each)
+        self.ledger.settle(ticket, usage, now)
+        self.events.append(ev.Finished(now, 0, agent.name, lane.key, model, 200, 0, usage, 0.0))
+        self.review_budgets(agent, now)
+
+    def _look_at_work(self, now: float, ticket: Ticket) -> None:
+        """Give back the slot of work that nobody asks for any more."""
+        due_at = self.works.asked_at.get(ticket.work, now) + UNASKED_S
+        if due_at > now:
+            self.timers.set(due_at, ticket)
+        else:
+            self.abandon(now, ticket)
 
     def apply(self, now: float, command: Command, who: str) -> None:
         """Carry out an operator's command.
@@ -279,7 +356,10 @@ class Scheduler(Dispatcher):
         """Act on the timers that are due."""
         for at, subject in self.timers.due(now):
             if isinstance(subject, Ticket):
-                self.wake_ticket(subject, now)
+                if subject.work and subject.state is TicketState.IN_FLIGHT:
+                    self._look_at_work(now, subject)
+                else:
+                    self.wake_ticket(subject, now)
             elif isinstance(subject, Lane):
                 if subject.wake_at == at:
                     self.wake_lane(subject, now)
@@ -313,7 +393,7 @@ class Scheduler(Dispatcher):
     def sample(self, now: float) -> ev.Sampled:
         """Return the gauges of every lane and budget."""
         lanes = tuple([lane_state(lane, now, paused=self.paused) for lane in self.lanes.values()])
-        return ev.Sampled(now, lanes, self.ledger.states())
+        return ev.Sampled(now, lanes, self.ledger.states(), work=self.works.state(now))
 
     @property
     def arrived(self) -> int:
@@ -323,11 +403,11 @@ class Scheduler(Dispatcher):
     @property
     def has_unsaved(self) -> bool:
         """Whether something changed that a restart must know."""
-        return bool(self.ledger.unsaved or self.tasks.unsaved)
+        return bool(self.ledger.unsaved or self.tasks.unsaved or self.works.unsaved)
 
     def take_unsaved(self) -> persistence.Unsaved:
         """Return what changed since this was called last; the caller has to save it."""
-        return persistence.take_unsaved(self)
+        return replace(persistence.take_unsaved(self), works=self.works.take_unsaved())
 
     def restore(
         self, agents: Iterable[persistence.SavedAgent], tasks: Iterable[SavedTask], now: float, *, new_run: bool

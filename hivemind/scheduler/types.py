@@ -92,6 +92,8 @@ class Usage:
     tier: str = ""
     """Tier of service by which they are priced, as :mod:`hivemind.providers.tiers` names it; empty: the standard one,
     or, of a sum, several."""
+    requests: int = 1
+    """Of how many requests it is the sum, where it is priced as one: a price may depend on the length of each."""
 
     @property
     def total_input(self) -> int:

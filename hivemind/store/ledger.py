@@ -34,6 +34,8 @@ class LedgerStore:
         self._next_run = kept.next_run
         self._runs: dict[int, SavedRun] = {}
         scheduler.restore(kept.agents, kept.tasks, now, new_run=kept.clean)
+        since = now - wall()
+        scheduler.works.restore((name, replace(work, began_at=work.began_at + since)) for name, work in kept.works)
         if kept.day not in ("", day):
             scheduler.begin_period(now, "day")
         store.put(self._take())
@@ -91,4 +93,7 @@ class LedgerStore:
         unsaved, wall, now = self._scheduler.take_unsaved(), self._wall(), self._loop.time()
         runs, self._runs = self._runs, {}
         seen = {name: wall - (now - at) for name, at in unsaved.seen.items()}
-        return SavedBatch(unsaved.agents, seen, unsaved.tasks, unsaved.forgotten, runs, wall, self.day)
+        works = {
+            name: work and replace(work, began_at=wall - (now - work.began_at)) for name, work in unsaved.works.items()
+        }
+        return SavedBatch(unsaved.agents, seen, unsaved.tasks, unsaved.forgotten, works, runs, wall, self.day)

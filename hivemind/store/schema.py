@@ -15,6 +15,7 @@ from hivemind import earlier
 from hivemind.scheduler.persistence import SavedAgent, Unsaved
 from hivemind.scheduler.tasks import OPEN, SavedTask
 from hivemind.scheduler.types import record
+from hivemind.scheduler.work import Work
 
 _log = logging.getLogger(__name__)
 
@@ -30,7 +31,9 @@ a budget): those are kept for ever. Runs likewise. Of the others there are at mo
 forgets goes. Of those that go only the sums remain, which are in the records of the pool and of its ancestors."""
 WORTH_PAGES = 256
 """Free pages of usually 4 KiB below which a file isn't made smaller: they will be used again."""
-TASK_KEPT_S = 30 * 86400.0  # how long the tasks of a batch are remembered when all of them have ended
+TASK_KEPT_S = 30 * 86400.0
+"""How long the tasks of a batch are remembered when all of them have ended; and work since it began, because providers
+keep what it brings for as long."""
 
 _TABLES = f"""
 CREATE TABLE state (id INTEGER PRIMARY KEY CHECK (id = 1), day TEXT NOT NULL, clean INTEGER NOT NULL);
@@ -48,7 +51,8 @@ PRAGMA user_version = {VERSION};
 """
 
 _LEDGER = "CREATE TABLE IF NOT EXISTS ledger (id INTEGER PRIMARY KEY CHECK (id = 1), name TEXT NOT NULL)"
-"""Earlier versions leave this table alone, so it needs no step from one version to the next."""
+_WORK = "CREATE TABLE IF NOT EXISTS work (id TEXT PRIMARY KEY, began REAL NOT NULL, record TEXT NOT NULL)"
+"""Earlier versions leave these two tables alone, so they need no step from one version to the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,8 @@ class SavedRun:
 class SavedBatch(Unsaved):
     """What is to be written, all of it or nothing. Records are whole, so a later batch goes over an earlier one.
 
-    Here :attr:`seen` is in seconds since the epoch. Forgotten agents go before the records of the batch are written.
+    Here :attr:`seen`, and when work began, are in seconds since the epoch. Forgotten agents go before the records of
+    the batch are written.
     """
 
     runs: dict[int, SavedRun] = field(default_factory=dict)
@@ -82,7 +87,7 @@ class SavedBatch(Unsaved):
     clean: bool = False  # the run has come to its end
 
     def __bool__(self) -> bool:
-        return bool(self.forgotten or self.agents or self.tasks or self.runs or self.clean)
+        return bool(self.forgotten or self.agents or self.tasks or self.works or self.runs or self.clean)
 
     def over(self, earlier: SavedBatch) -> SavedBatch:
         """Return one batch for both, with this one's records over the earlier ones."""
@@ -96,6 +101,7 @@ class SavedBatch(Unsaved):
             seen=seen | self.seen,
             tasks=earlier.tasks | self.tasks,
             forgotten=earlier.forgotten | self.forgotten,
+            works=earlier.works | self.works,
             runs=earlier.runs | self.runs,
             day=self.day or earlier.day,
         )
@@ -111,6 +117,7 @@ class SavedState:
     next_run: int = 1  # number that no run has yet
     day: str = ""  # the day that the counts of a day belong to; empty: there are none
     clean: bool = True  # the last run had come to its end
+    works: tuple[tuple[str, Work], ...] = ()  # work that goes on after a reply, by id, the oldest first
 
 
 _FIELDS = tuple(field.name for field in fields(SavedRun))
@@ -143,6 +150,7 @@ def prepare(connection: sqlite3.Connection) -> bool:
     elif version < VERSION:
         connection.executescript(f"BEGIN IMMEDIATE;{earlier.DATABASE_STEP}PRAGMA user_version = {VERSION};COMMIT;")
     connection.execute(_LEDGER)
+    connection.execute(_WORK)
     return not tables
 
 
@@ -177,6 +185,11 @@ def write(connection: sqlite3.Connection, batch: SavedBatch) -> None:
             "DELETE FROM tasks WHERE id = ?", ((n,) for n, saved in batch.tasks.items() if saved is None)
         )
         connection.executemany(
+            "INSERT OR REPLACE INTO work VALUES (?, ?, ?)",
+            ((name, work.began_at, _text(work)) for name, work in batch.works.items() if work is not None),
+        )
+        connection.executemany("DELETE FROM work WHERE id = ?", ((n,) for n, w in batch.works.items() if w is None))
+        connection.executemany(
             f"INSERT OR REPLACE INTO runs ({_RUN}) VALUES ({_PLACES})", (_row(run) for run in batch.runs.values())
         )
 
@@ -191,10 +204,12 @@ def load(connection: sqlite3.Connection, wall: float) -> SavedState:
         _prune(connection, wall)
         day, clean = connection.execute("SELECT day, clean FROM state").fetchone()
         agents = connection.execute("SELECT name, record FROM agents ORDER BY seen")
+        works = connection.execute("SELECT id, record FROM work ORDER BY began").fetchall()
         (last,) = connection.execute("SELECT max(id) FROM runs").fetchone()
         return SavedState(
             agents=tuple(_records("agent", SavedAgent, agents)),
             tasks=tuple(task for task, _ in _tasks(connection)),
+            works=tuple(zip((name for name, _ in works), _records("work", Work, works), strict=True)),
             runs=tuple(runs(connection)),
             next_run=(last or 0) + 1,
             day=day,
@@ -228,6 +243,7 @@ def runs(connection: sqlite3.Connection) -> Iterator[SavedRun]:
 def _prune(connection: sqlite3.Connection, wall: float) -> None:
     gone = _ended_long_ago(_tasks(connection), wall - TASK_KEPT_S)
     connection.execute("DELETE FROM agents WHERE seen < ? AND NOT decided", (wall - AGENT_KEPT_S,))
+    connection.execute("DELETE FROM work WHERE began < ?", (wall - TASK_KEPT_S,))
     connection.execute("DELETE FROM runs WHERE coalesce(ended_at, started_at) < ?", (wall - AGENT_KEPT_S,))
     connection.executemany("DELETE FROM tasks WHERE id = ?", ((name,) for name in gone))
 

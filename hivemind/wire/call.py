@@ -34,6 +34,7 @@ from hivemind.wire.request_head import Headers, without
 
 _MOST_SEARCHED = 1 << 20
 """Bytes of a request's body in which credentials that it lends are looked for at once."""
+_LONGEST_NAME = 256
 _LONGEST_PATH = 200
 """Characters of the longest path of any known API."""
 
@@ -124,6 +125,10 @@ class Call:
         """Whether it costs nothing, so that it is relayed without a ticket, even where its agent's budget is used
         up."""
         return self.head.free and not (self.body and self.head.method != b"POST")
+
+    def work_name(self, name: str) -> str:
+        """Return under which name work of this id is remembered: each upstream has its own ids."""
+        return f"{self.head.route.origin.name}:{name}"[:_LONGEST_NAME]
 
     def outgoing(self, committed: bool) -> UpstreamRequest:
         """Return the request to send; a response that was begun without an encoding can only continue without one, and

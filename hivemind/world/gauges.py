@@ -131,6 +131,7 @@ class Differences:
     def __init__(self) -> None:
         self._lanes: dict[str, tuple[float, LaneState]] = {}
         self._budgets: dict[str | None, tuple[BudgetState, ...]] = {}
+        self._work: list[tuple[str, str, int]] = []
         self._whole_at: float | None = None
         """When all was told; None: it wasn't, or what was told is lost."""
 
@@ -147,13 +148,16 @@ class Differences:
             return self._whole(sample, lanes, budgets)
         news = [lane for lane in sample.lanes if not self._is_told(lane, at)]
         owners = [owner for owner, states in budgets.items() if self._budgets.get(owner) != states]
-        if not news and not owners:
+        work = _counts(sample)
+        if not news and not owners and work == self._work:
             return None
         if at - self._whole_at >= WHOLE_EVERY_S:
             return self._whole(sample, lanes, budgets)
         self._lanes.update((lane.lane, (at, lane)) for lane in news)
         self._budgets.update((owner, budgets[owner]) for owner in owners)
-        return Sampled(at, tuple(news), tuple([state for owner in owners for state in budgets[owner]]), partial=True)
+        self._work = work
+        told = tuple([state for owner in owners for state in budgets[owner]])
+        return Sampled(at, tuple(news), told, partial=True, work=sample.work)
 
     def _is_told(self, lane: LaneState, at: float) -> bool:
         told = self._lanes.get(lane.lane)
@@ -168,7 +172,12 @@ class Differences:
         self._whole_at = sample.at
         self._lanes = {name: (sample.at, lane) for name, lane in lanes.items()}
         self._budgets = dict(budgets)
+        self._work = _counts(sample)
         return sample
+
+
+def _counts(sample: Sampled) -> list[tuple[str, str, int]]:
+    return [(work.agent, work.kind, work.count) for work in sample.work]
 
 
 def by_owner(states: Iterable[BudgetState]) -> dict[str | None, tuple[BudgetState, ...]]:

@@ -115,6 +115,7 @@ def merged(parts: Sequence[ProxyPart], address: str = "") -> Snapshot:
         vitals=merged_vitals([each.vitals for each in snapshots], tokens_limit(view.state for view in lanes)),
         models=merged_models(each.models for each in snapshots),
         alert_limits=first.snapshot.alert_limits,
+        work=tuple(chain.from_iterable(each.work for each in snapshots)),
     )
     return judged(foreseen(whole))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hivemind.scheduler.events import BudgetState, LaneState
+from hivemind.scheduler.events import BudgetState, LaneState, WorkState
 from hivemind.scheduler.types import Priority, Usage, record
 from hivemind.world.health import Alert, AlertLimits, Forecast, Verdict, Vitals
 
@@ -404,6 +404,8 @@ class Snapshot:
     """By first use."""
     alert_limits: AlertLimits = field(default_factory=AlertLimits)
     """From when on a wait is long, a budget nearly used up, and so on: for the verdict too."""
+    work: tuple[WorkState, ...] = ()
+    """What goes on after the replies that began it."""
 
 
 # --- One request from its arrival to its end --------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from typing import Any
 from msgspec import structs
 
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.events import LaneState
+from hivemind.scheduler.events import LaneState, WorkState
 from hivemind.scheduler.types import Price, Priority, Usage
 from hivemind.world.agents import AgentFold, Budgets, Costs, agent_values, ceiling_before, over
 from hivemind.world.alerts import AlertFold
@@ -100,6 +100,7 @@ class World:
         self._log = RequestLog()
         self._changed = self._log.changed
         self._lanes: dict[str, LaneState] = {}
+        self._work: tuple[WorkState, ...] = ()
         self._curves = Curves()
         self._queue = Queue()
         self._tasks = TaskBook(self._agent, lambda: self._costs.settle(self._price))
@@ -305,6 +306,11 @@ class World:
         agent = self._agents.get(event.agent)
         if agent is None:
             agent = self._agent(event.agent, event.at)
+        if not event.attempts:
+            if usage is not None:
+                counts.usage += usage
+                self._used(event, agent, event.model, usage)
+            return False
         agent.last_seen = event.at
         agent.finished += 1
         agent.served_s += event.duration_s
@@ -385,6 +391,7 @@ class World:
         self._catch_up(event.at)
         self._queue.sampled(event.at, event.lanes, self._tickets)
         self._costs.settle(self._price)
+        self._work = event.work
 
     def _task_changed(self, event: ev.TaskChanged) -> bool:
         changed = self._tasks.changed(event)
@@ -584,6 +591,7 @@ class World:
             alerts=self.alerts,
             models=self._costs.models,
             alert_limits=self._alert_limits,
+            work=tuple([replace(each, oldest_s=each.oldest_s + at - self._queue.at) for each in self._work]),
         )
         return judged(foreseen(snapshot))
 

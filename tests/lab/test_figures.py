@@ -113,3 +113,9 @@ def test_fairness_is_about_waiting() -> None:
     assert jain([1.0, 1.0, 1.0]) == pytest.approx(1.0)
     assert jain([1.0, 0.0, 0.0, 0.0]) == pytest.approx(0.25)
     assert jain([]) == 1.0
+
+
+def test_what_was_used_beside_answers_counts() -> None:
+    """Work in the background and other models are no requests, but cost what they cost."""
+    figures = run(finished(3.0, 0, "ann", attempts=0)).figures()
+    assert (figures.requests, figures.tokens, figures.dollars) == (0, 150, 0.15)

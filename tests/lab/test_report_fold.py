@@ -367,3 +367,12 @@ def test_a_command_of_another_version() -> None:
     """A command whose arguments aren't as they are here is told by its name."""
     fold = run_of([ev.Commanded(START + 1, "you", "Tune", {})]).fold
     assert [word.text for word in fold.commands.kept] == ["Tune"]
+
+
+def test_what_was_used_beside_answers_counts() -> None:
+    """Work in the background and other models are no requests of their agent's, but it has used what they did."""
+    run = run_of(
+        [opened(), arrived(0.0, 1, "ann"), granted(0.0, 1, "ann"), finished(1.0, 1, "ann"), finished(2.0, 0, "ann", 0)]
+    )
+    ann = run.fold.agents["ann"]
+    assert (ann.requests, ann.answered, sum(use.tokens for use in ann.models.values())) == (1, 1, 2000)

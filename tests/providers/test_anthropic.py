@@ -81,11 +81,10 @@ def test_compressed_requests(coding: bytes, pack: object) -> None:
     ],
 )
 def test_batches(body: object, model: str) -> None:
-    """A batch counts with all that is in it, by its first model; it may not be created twice, and its reply says
-    nothing of what it will use."""
+    """A batch costs nothing until its results state what it used; it may not be created twice."""
     data = json.dumps(body).encode()
     found = WIRE.facts("/v1/messages/batches", "", [], data)
-    assert found == Facts(model, size_chars=len(data), continues_state=True, unmetered=True, tier="batch")
+    assert found == Facts(model, max_output_tokens=0, continues_state=True, tier="batch", begins="batch")
 
 
 def test_threads_continue_state() -> None:
@@ -151,6 +150,58 @@ def test_compaction_is_counted() -> None:
     ]
     tap = tapped(event("message_delta", usage={"input_tokens": 20, "output_tokens": 5, "iterations": rounds}))
     assert tap.state.usage == Usage(1020, 0, 0, 55)
+
+
+@pytest.mark.parametrize(
+    ("top", "iterations", "own", "others"),
+    [
+        # The sums at the top have the first iteration's input alone, and nothing of an advisor.
+        (
+            (412, 531),
+            [("message", "", 412, 89), ("advisor_message", "opus", 823, 1612), ("message", "", 1348, 442)],
+            (1760, 531),
+            {"opus": (823, 1612)},
+        ),
+        # Two advisors, and a compaction, which is the model's own.
+        (
+            (10, 5),
+            [
+                *[("compaction", "", 1000, 50), ("message", "sonnet-20260101", 10, 5)],
+                *[("advisor_message", "opus", 1, 2), ("advisor_message", "opus", 3, 4)],
+            ],
+            (1010, 55),
+            {"opus": (4, 6)},
+        ),
+        # Another model gave the answer, whatever the top is about.
+        (
+            (40, 30),
+            [("message", "sonnet", 20, 1), ("fallback_message", "haiku", 20, 29)],
+            (20, 1),
+            {"haiku": (20, 29)},
+        ),
+        # Iterations that are missing are in the sums.
+        ((100, 50), [("message", "", 10, 5)], (100, 50), {}),
+    ],
+)
+def test_iterations_are_counted_by_model(
+    top: tuple[int, int],
+    iterations: list[tuple[str, str, int, int]],
+    own: tuple[int, int],
+    others: dict[str, tuple[int, int]],
+) -> None:
+    """What other models used in the course of an answer is theirs; the answer's own iterations are all counted."""
+    rounds = [
+        {"type": kind, "input_tokens": read, "output_tokens": wrote} | ({"model": model} if model else {})
+        for kind, model, read, wrote in iterations
+    ]
+    usage = {"input_tokens": top[0], "output_tokens": top[1], "iterations": rounds}
+    tap = WIRE.tap([], Facts("sonnet", stream=True, form=StreamForm.SSE))
+    tap.feed(event("message_delta", usage=usage))
+    tap.feed(event("message_delta", usage=usage))  # counts are cumulative
+    state = tap.state
+    assert state.usage is not None
+    assert (state.usage.input_tokens, state.usage.output_tokens) == own
+    assert {name: (each.input_tokens, each.output_tokens) for name, each in (state.used or {}).items()} == others
 
 
 def test_an_empty_message_begins_with_its_end() -> None:

@@ -13,14 +13,17 @@ FREE_POSTS = [
     *("/v1/skills/s_1/versions", "/v1/batches/b_1/cancel", "/v1beta/batches/b_1:cancel"),
     *("/v1/threads/t_1/runs/r_1/cancel", "/v1beta/models/gemini-2.5-flash:countTokens"),
     *("/v1/projects/p/locations/l/publishers/google/models/m:computeTokens", "/tokenize", "/v1/tokenize"),
+    *("/v1/conversations", "/v1/conversations/c_1/items", "/v1/vector_stores", "/v1/vector_stores/v_1/search"),
+    *("/v1/vector_stores/v_1/files", "/v1/vector_stores/v_1/file_batches/b/cancel", "/v1/realtime/client_secrets"),
+    *("/v1/memory_stores", "/v1/memory_stores/m_1/memories", "/v1beta/cachedContents", "/v1/moderations"),
     *("/api/show", "/api/pull", "/api/blobs/sha256:00ff"),
 ]
 PAID_POSTS = [
     *("/v1/messages", "/v1/messages/batches", "/v1/complete", "/v1/images/generations", "/v1/images/edits"),
     *("/v1/audio/speech", "/v1/audio/transcriptions", "/v1/threads/runs", "/v1/threads/t_1/runs"),
     *("/v1/threads/t_1/runs/r_1/submit_tool_outputs", "/v1/batches", "/v1/fine_tuning/jobs"),
-    *("/v1/vector_stores/v_1/files", "/v1beta/models/m:batchGenerateContent", "/v1beta/models/imagen-4:predict"),
-    *("/v1beta/cachedContents", "/V1/MESSAGES/COUNT_TOKENS", "/v1/messages%2Fcount_tokens"),
+    *("/v1beta/models/m:batchGenerateContent", "/v1beta/models/imagen-4:predict", "/v1/conversations/c/x"),
+    *("/V1/MESSAGES/COUNT_TOKENS", "/v1/messages%2Fcount_tokens"),
     *("/v1/messages;/count_tokens", "/v1/messages%3f/v1/files", "/v1/messages/%63ount_tokens"),
     *("/x" * 300 + "/v1/files", "/v1/messages/count_tokens/v1/messages", "/v1/files/f_1/summary"),
     *("/api/chat", "/", ""),
@@ -29,7 +32,7 @@ PAID_POSTS = [
 
 @pytest.mark.parametrize("path", FREE_POSTS)
 def test_known_to_be_free(path: str) -> None:
-    """Token counts, uploads, ends of what was begun, and Ollama's own models."""
+    """Token counts, uploads, creations that no model works on, ends of what was begun, and Ollama's own models."""
     assert is_free("POST", path.encode(), b"{}")
     assert not is_free("PUT", path.encode(), b"{}")
     assert not is_free("PATCH", path.encode(), b"{}")

@@ -54,14 +54,15 @@ def facts(path: str, query: str = "", **body: object) -> Facts:
         ("/v1/models/gemini-2.5-flash:embedContent", "", False, StreamForm.WHOLE, False),
         (f"{MODEL}:countTokens", "", False, StreamForm.WHOLE, False),
         (f"{MODEL}:batchGenerateContent", "", False, StreamForm.WHOLE, True),
+        ("/v1beta/models/gemini-2.5-flash:asyncBatchEmbedContent", "", False, StreamForm.WHOLE, True),
     ],
 )
 def test_the_path_says_it(path: str, query: str, stream: bool, form: StreamForm, batch: bool) -> None:
-    """Model, method and form of the reply are in the path and the query. A batch may not be created twice, and its
-    reply says nothing of what it will use."""
+    """Model, method and form of the reply are in the path and the query. A batch may not be created twice,
+    and costs nothing until its results state what it used."""
     found = facts(path, query, contents=[])
     assert (found.model, found.stream, found.form) == ("gemini-2.5-flash", stream, form)
-    assert (found.unmetered, found.continues_state) == (batch, batch)
+    assert (found.begins == "batch", found.continues_state, found.unmetered) == (batch, batch, False)
 
 
 def test_output_limit() -> None:

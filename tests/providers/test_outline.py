@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hivemind.providers import outline
 from hivemind.providers.outline import SLICE, Outline, size_chars
 
-PAYLOAD = base64.b64encode(bytes(range(256)) * 40).decode()
+PAYLOAD = base64.b64encode(bytes(range(256)) * 64).decode()
 
 
 def outlined(data: bytes, step: int = SLICE) -> Outline:

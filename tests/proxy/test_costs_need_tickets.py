@@ -15,7 +15,9 @@ from upstream.scripted import Scripted, serving
 
 from hivemind.proxy.calls import MOST_SHAPES, OddPaths, shape_of
 from hivemind.scheduler.commands import SetBudget, StopAgent
+from hivemind.scheduler.types import Request, Usage
 
+USED = Usage(1, 0, 0, 1)
 PAID = [
     "/v1/messages",
     "/v1/messages/batches",
@@ -165,16 +167,14 @@ async def test_unknown_paths_are_estimated_and_charged() -> None:
         assert used["refused"] == (0, 0)
 
 
-async def test_a_batch_is_charged_for_what_is_in_it() -> None:
-    """So an agent whose budget is used up creates no other."""
-    params = {"model": "claude-opus-4-8", "max_tokens": 100, "messages": [{"role": "user", "content": "x" * 40_000}]}
-    body = json.dumps({"requests": [{"custom_id": "1", "params": params}]}).encode()
+async def test_a_batch_needs_a_budget_that_is_left() -> None:
+    """It is refused like any other request, though it costs nothing until its results are known."""
     async with between([http(200, {"id": "msgbatch_1", "processing_status": "in_progress"})]) as (proxy, upstream):
-        await say(proxy, "/agent/a/v1/messages/batches", body)
-        (agent,) = proxy.snapshot().agents
-        assert agent.usage.total_input >= 10_000
-        proxy.proxy.apply(SetBudget("a", tokens=10_000))
-        assert await asked(proxy, "/agent/a/v1/messages/batches", body) == (400, "budget")
+        assert await say(proxy, "/agent/a/v1/messages/batches") == 200
+        proxy.proxy.apply(SetBudget("a", tokens=1))
+        proxy.proxy.engine.book(Request("a", proxy.snapshot().lanes[0].state.lane, "", "", 0, None, False), "m", USED)
+        for path in ("/agent/a/v1/messages/batches", "/agent/a/v1/batches"):
+            assert await asked(proxy, path, b"{}") == (400, "budget")
         assert len(upstream.requests) == 1
 
 

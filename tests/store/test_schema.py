@@ -12,6 +12,7 @@ from store.records import DAY_S, agent, batch, run, task
 from hivemind.scheduler.accounts import Unpriced
 from hivemind.scheduler.tasks import SavedTask
 from hivemind.scheduler.types import Usage
+from hivemind.scheduler.work import Work
 from hivemind.store import schema
 from hivemind.store.schema import SavedBatch, SavedState
 
@@ -47,6 +48,20 @@ def test_everything_comes_back(database: Database) -> None:
     assert schema.load(database, 5.0) == SavedState(
         tuple(agents), tuple(tasks), tuple(reversed(runs)), 3, "2026-11-21", clean=False
     )
+
+
+def test_work_comes_back_for_a_month(database: Database) -> None:
+    """By its id, the oldest first, until its provider forgets it too or the proxy does; a database of before gets its
+    table."""
+    works = {name: Work("a", "l", "m", "batch", began, names=("f",)) for name, began in (("w", 9.0), ("v", 1.0))}
+    schema.write(database, SavedBatch(works={**works}, wall=9.0))
+    assert schema.load(database, 9.0).works == (("v", works["v"]), ("w", works["w"]))
+    schema.write(database, SavedBatch(works={"w": None}, wall=9.0))
+    assert schema.load(database, 9.0).works == (("v", works["v"]),)
+    assert schema.load(database, schema.TASK_KEPT_S + 2.0).works == ()
+    database.execute("DROP TABLE work")
+    schema.prepare(database)
+    assert schema.load(database, 9.0).works == ()
 
 
 def test_what_waits_for_its_price_keeps_its_tier(database: Database) -> None:

@@ -19,6 +19,7 @@ from hivemind.text.table import Cell, TextColumn, lines, styled, width
 from hivemind.world.health import Vitals
 from hivemind.world.snapshot import Alarm, FleetView, RecordingView, Snapshot
 from hivemind.world.verdict import about, parts, remedy, sentence, short_sentence, word
+from hivemind.world.work import going_on
 
 _COLUMNS = (
     TextColumn("LANE", cut=True),
@@ -81,6 +82,7 @@ def as_facts(part: SnapshotPart) -> dict[str, object]:
         "alarms": world.alarms,
         "notices": world.notices,
         "fleet": world.fleet,
+        "work": world.work,
         "lanes": [lane.state for lane in world.lanes],
         "vitals": {each.name: getattr(world.vitals, each.name) for each in fields(world.vitals) if each.name in _SHOWN},
         "forecast": world.forecast,
@@ -116,6 +118,8 @@ def shown(part: SnapshotPart, room: int | None) -> list[str]:
         ("tasks", number, _by_state((task.state for task in world.tasks), TASK_STATES) + _eta(world)),
     ]
     text += [f"{name:10}{value:>9}  {text}".rstrip() for name, value, text in rows if name != "tasks" or world.tasks]
+    if world.work:
+        text.append(f"{'work':10}{sum(each.count for each in world.work):>9}  {printable(going_on(world.work))}")
     text += [f"{name:10}{value:>9}  {text}" for name, value, text in _vitals(world)]
     if world.pool is not None:
         text.append(f"{'pool':10}{world.pool.share:>8.0%}".replace("%", " %") + f"  {amounts.how_used(world.pool)}")

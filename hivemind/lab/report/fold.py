@@ -106,6 +106,8 @@ class RunFold:
                 self._unknown = False
             case ev.Commanded():
                 self._commanded(event, at)
+            case ev.Finished(attempts=0):
+                self._use(self._agent(event.agent), event.lane, event.model, event.usage, wasted=False)
             case ev.AgentEnded():
                 self._agent(event.agent).exit_code = event.exit_code
             case Carried():
@@ -193,10 +195,10 @@ class RunFold:
                 request.agent.answered += 1
                 if event.attempts > 1:
                     request.agent.recover()
-                self._use(request, event.usage, wasted=False, model=event.model)
+                self._use(request.agent, event.lane, request.arrived.model or event.model, event.usage, wasted=False)
                 self._end(request, at)
             case ev.Abandoned():
-                self._use(request, event.usage, wasted=True)
+                self._use(request.agent, event.lane, request.arrived.model, event.usage, wasted=True)
                 self._end(request, at)
             case ev.Refused():
                 request.agent.saw_error |= event.reason not in BY_OPERATOR
@@ -209,7 +211,7 @@ class RunFold:
             agent.row.mark(at, kind, event.retry_in_s is None)
         self.faults.add(kind, event.status, retried=event.retry_in_s is not None)
         request.faults.append(kind)
-        self._use(request, event.usage, wasted=True)
+        self._use(agent, event.lane, request.arrived.model, event.usage, wasted=True)
         if event.retry_in_s is None:
             agent.failed += 1
             agent.saw_error = True
@@ -223,13 +225,11 @@ class RunFold:
         request.agent.ended, request.agent.last_end = at, request.state
         self.faults.end(request.faults, request.state)
 
-    def _use(self, request: _Request, usage: Usage | None, *, wasted: bool, model: str = "") -> None:
+    def _use(self, agent: AgentStats, lane: str, model: str, usage: Usage | None, *, wasted: bool) -> None:
         if usage is not None:
-            arrived = request.arrived
-            named = arrived.model or model
-            provider = self._requests.providers.get(arrived.lane, "")
-            dollars = None if self._price is None else self._price(provider, named, usage)
-            request.agent.use(named, usage, dollars, wasted)
+            provider = self._requests.providers.get(lane, "")
+            dollars = None if self._price is None else self._price(provider, model, usage)
+            agent.use(model, usage, dollars, wasted)
 
     def _carried(self, event: Carried, at: float) -> None:
         """Count and show what is open where the journal begins in the middle, or after a gap."""

@@ -15,6 +15,7 @@ from hivemind.world.alerts import unacknowledged
 from hivemind.world.fleet import GOOD
 from hivemind.world.snapshot import Alarm, RecordingView, Snapshot
 from hivemind.world.verdict import lanes_held_up, parts, short_sentence
+from hivemind.world.work import going_on
 from hivemind_tui.keys.keymap import BY_ID
 from hivemind_tui.panels.timeline_strip import state_of
 from hivemind_tui.render.budgets import ceilings, figures, period
@@ -88,6 +89,8 @@ def _health(view: View, width: int, pen: Pen) -> list[Chunk]:
     if cause is not None and cause.code in ("budget_used", "budget_low") and not cause.about:
         pool = [(5, spans) for _, spans in pool]  # the verdict tells of it
     chunks += [*pool, *_tasks(snapshot)]
+    if snapshot.work:
+        chunks.append((4, named("work", going_on(snapshot.work))))
     if view.order.filter:
         chunks.append((3, named("filter", fit(view.order.filter, _FILTER).rstrip(), "accent")))
     chunks += _fleet(view, pen)

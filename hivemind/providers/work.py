@@ -1,0 +1,90 @@
+"""What replies say of work that goes on after them: responses in the background, and batches."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from hivemind.providers import json_fields
+from hivemind.providers.base import Facts, StreamForm, WorkSign
+from hivemind.providers.counts import usage_in
+from hivemind.providers.json_fields import Members, Shape
+from hivemind.providers.taps import Reader
+from hivemind.providers.tiers import BATCH
+
+_GOES_ON = frozenset(
+    [
+        "queued",
+        "in_progress",
+        "created",
+        "pending",
+        "validating",
+        "running",
+        "finalizing",
+        "cancelling",
+        "canceling",
+        "cancellation_requested",
+        "unspecified",
+        "requires_action",
+    ]
+)
+"""States of work that hasn't ended, of OpenAI, Anthropic, Google and Mistral."""
+_STATE_PREFIX = re.compile(r"(?:batch|job)_state_")
+RESPONSE = Shape("id:text status:text background:flag")
+"""A response, an interaction, or what other servers have like them."""
+_COUNTS = Shape("completed:count succeeded:count")
+_METADATA = Shape("state:text")
+_BATCH = Shape(
+    "id:text name:text status:text processing_status:text model:text usage output_file_id:text error_file_id:text"
+    " output_file:text error_file:text done:flag",
+    metadata=_METADATA,
+    request_counts=_COUNTS,
+)
+_FILES = ("output_file_id", "error_file_id", "output_file", "error_file")
+
+
+def batch_facts(model: str, form: StreamForm = StreamForm.WHOLE) -> Facts:
+    """Return what is known of a request for a batch: it costs what its results state, and may not be created twice."""
+    return Facts(model, max_output_tokens=0, continues_state=True, tier=BATCH, form=form, begins="batch")
+
+
+def goes_on(state: str) -> bool:
+    """Return whether work in this state hasn't ended."""
+    return _STATE_PREFIX.sub("", state.lower()) in _GOES_ON
+
+
+def background_work(reply: Members, *, stated: bool = False) -> WorkSign | None:
+    """Return what a reply of the shape :data:`RESPONSE` says; `stated`: its request asked for the background. Only what
+    a provider or that says is in the background counts: any other reply brings all of what it used."""
+    name, state = json_fields.text(reply, "id"), json_fields.text(reply, "status")
+    going_on = goes_on(state)
+    background = json_fields.flag(reply, "background") is True or (stated and going_on)
+    return WorkSign(name, "background", going_on, sure=background) if name and state else None
+
+
+class BatchReader(Reader):
+    """Reader of a batch as its creation, a look at it and its end state it."""
+
+    __slots__ = ()
+
+    def record(self, record: bytes) -> None:
+        """Nothing comes in pieces."""
+
+    def whole(self, body: bytes) -> None:
+        """What it used counts apart."""
+
+    def watch(self, body: bytes) -> None:
+        batch, state = _BATCH.read(body), self.state
+        name = json_fields.text(batch, "id") or json_fields.text(batch, "name").rpartition("/")[2]
+        if not name:
+            return
+        told = (json_fields.text(batch, each) for each in ("status", "processing_status"))
+        word = next(filter(None, told), "") or json_fields.text(_METADATA.within(batch, "metadata"), "state")
+        going_on = goes_on(word) if word else json_fields.flag(batch, "done") is not True
+        names = tuple(filter(None, (json_fields.text(batch, each) for each in _FILES)))
+        state.work = WorkSign(name, "batch", going_on, sure=True, names=names)
+        usage = usage_in(bytes(json_fields.raw(batch, "usage")), BATCH) if not going_on else None
+        if usage is not None and usage.total:
+            counts = _COUNTS.within(batch, "request_counts")
+            requests = max(1, json_fields.count(counts, "completed", "succeeded") or 1)
+            state.used = {json_fields.text(batch, "model"): replace(usage, tier=BATCH, requests=requests)}

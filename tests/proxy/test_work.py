@@ -1,0 +1,311 @@
+"""Work that goes on after the reply that began it is booked once, to the agent that began it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from proxy.kit import Close, Hang, Running, between, raw, request
+from proxy.wire import END, JSON, SSE, chunk, chunked, event, head, http
+
+from hivemind.scheduler.commands import SetBudget, StopAgent
+from hivemind.scheduler.types import Usage
+
+QUEUED: dict[str, object] = {
+    "id": "resp_1",
+    "object": "response",
+    "status": "queued",
+    "background": True,
+    "output": [],
+    "usage": None,
+}
+USED = {"input_tokens": 100_000, "output_tokens": 50_000, "total_tokens": 150_000}
+ALL = 150_000
+ASKED = json.dumps({"model": "gpt-4o", "input": "hi", "background": True}).encode()
+STREAMED = json.dumps({"model": "gpt-4o", "input": "hi", "background": True, "stream": True}).encode()
+
+
+def response(status: str, **more: object) -> dict[str, object]:
+    return {**QUEUED, "status": status, **more}
+
+
+async def asked(running: Running, method: str, target: str, body: bytes = b"", agent: str = "a") -> bytes:
+    """The body of an answer of 200."""
+    async with raw(running.port) as client:
+        await client.send(request(f"/agent/{agent}{target}", body, JSON, method=method))
+        status, headers = await client.head()
+        assert status == 200
+        return await client.body(headers)
+
+
+def used(running: Running, agent: str = "a") -> int:
+    found = running.proxy.engine.find(agent)
+    return 0 if found is None else found.own.ever.tokens
+
+
+def in_flight(running: Running) -> int:
+    return sum(lane.state.active for lane in running.snapshot().lanes)
+
+
+POLL = ("GET", "/v1/responses/resp_1")
+ENDS: dict[str, tuple[tuple[str, str], bytes, int]] = {
+    "completed": (POLL, http(200, response("completed", usage=USED)), ALL),
+    "failed after work": (POLL, http(200, response("failed", usage=USED, error={"code": "x", "message": "no"})), ALL),
+    "cancelled": (("POST", "/v1/responses/resp_1/cancel"), http(200, response("cancelled")), 0),
+    "deleted": (("DELETE", "/v1/responses/resp_1"), http(200, {"id": "resp_1", "deleted": True}), 0),
+    "its stream taken up": (
+        ("GET", "/v1/responses/resp_1?stream=true&starting_after=1"),
+        chunked([event("response.completed", response=response("completed", usage=USED))], SSE),
+        ALL,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+async def test_a_response_in_the_background(name: str) -> None:
+    """It is in flight until it has ended, whoever asks for it and however often, and then its agent has used what it
+    states."""
+    (method, target), end, tokens = ENDS[name]
+    async with between([http(200, QUEUED)], [http(200, response("in_progress"))], [end]) as (running, _):
+        await asked(running, "POST", "/v1/responses", ASKED)
+        await asked(running, *POLL)
+        assert (used(running), in_flight(running)) == (0, 1)
+        for _ in range(2):
+            await running.proxy.watch.check()
+        assert running.snapshot().alarms == ()
+        assert [(each.agent, each.kind, each.count) for each in running.snapshot().work] == [("a", "background", 1)]
+        for _ in range(2):
+            await asked(running, method, target, agent="b")
+            assert (used(running), used(running, "b"), in_flight(running)) == (tokens, 0, 0)
+        assert running.snapshot().work == ()
+
+
+async def test_an_agent_ends_at_its_budget() -> None:
+    """Whatever it uses beside ordinary answers counts as its provider counts it, and when the budget is used up no more
+    is begun."""
+    calls = [
+        ("POST", "/v1/responses", ASKED, http(200, QUEUED)),
+        ("GET", "/v1/responses/resp_1", b"", http(200, response("completed", usage=USED))),
+        ("POST", "/v1/messages/batches", MESSAGES, http(200, {"id": "b", "processing_status": "in_progress"})),
+        ("GET", "/v1/messages/batches/b/results", b"", http(200, RESULTS, "content-type: application/x-jsonl")),
+        ("POST", "/v1/messages", b'{"model": "claude-sonnet-4-5", "messages": []}', http(200, ADVISED)),
+    ]
+    async with between(*([reply] for *_, reply in calls)) as (running, upstream):
+        running.proxy.engine.apply(SetBudget("a", tokens=ALL + 3000 + 1), "test")
+        for method, target, body, _ in calls:
+            await asked(running, method, target, body)
+        assert used(running) == ALL + 3000 + ADVISED_TOKENS
+        for _, target, body, _ in calls[::2]:
+            async with raw(running.port) as client:
+                await client.send(request(f"/agent/a{target}", body, JSON))
+                assert (await client.head())[0] == 400
+        assert len(upstream.requests) == len(calls)
+
+
+BEGUN = event("response.created", sequence_number=0, response=QUEUED)
+
+
+@pytest.mark.parametrize("ending", ["cut", "left", "whole"])
+async def test_a_stream_in_the_background(ending: str) -> None:
+    """Its id reaches the client at once; after a cut, and when the client leaves, the work is in flight until somebody
+    learns what it used. What the stream told isn't booked again."""
+    done = response("completed", usage=USED)
+    rests: dict[str, list[Any]] = {
+        "cut": [asyncio.Event(), Close()],
+        "left": [Hang()],
+        "whole": [asyncio.Event(), chunk(event("response.completed", sequence_number=1, response=done)) + END],
+    }
+    rest = rests[ending]
+    async with between([head(SSE) + chunk(BEGUN), *rest], [http(200, done)]) as (running, upstream):
+        async with raw(running.port) as client:
+            await client.send(request("/agent/a/v1/responses", STREAMED, JSON))
+            assert (await client.head())[0] == 200
+            assert b"resp_1" in await client.chunk()
+            assert (used(running), in_flight(running)) == (0, 1)
+            if ending != "left":
+                rest[0].set()
+                await (client.rest() if ending == "cut" else client.body([]))
+        if ending == "whole":
+            await running.until(lambda now: not now.slots)
+            assert used(running) == ALL
+        else:
+            assert in_flight(running) == 1
+        await asked(running, *POLL)
+        assert (used(running), in_flight(running)) == (ALL, 0)
+        assert len(upstream.requests) == 2
+
+
+async def test_a_stopped_agent_has_nothing_in_the_background() -> None:
+    """Its slot is free at once; what the work used is booked when it is stated."""
+    async with between([http(200, QUEUED)], [http(200, response("completed", usage=USED))]) as (running, _):
+        await asked(running, "POST", "/v1/responses", ASKED)
+        running.proxy.engine.apply(StopAgent("a", stopped=True), "test")
+        await running.until(lambda now: not now.slots)
+        await asked(running, *POLL, agent="b")
+        assert (used(running), used(running, "b")) == (ALL, 0)
+
+
+async def test_what_is_not_in_the_background_is_not_booked_again() -> None:
+    """A stored response states its usage whenever it is asked for."""
+    whole = {**QUEUED, "background": False, "status": "completed", "usage": USED}
+    async with between([http(200, whole)]) as (running, _):
+        await asked(running, "POST", "/v1/responses", b'{"model": "gpt-4o", "input": "hi"}')
+        await asked(running, *POLL)
+        assert used(running) == ALL
+
+
+def lines(*values: object) -> bytes:
+    return b"".join(json.dumps(value).encode() + b"\n" for value in values)
+
+
+MESSAGE: dict[str, object] = {"model": "claude-sonnet-4-5", "usage": {"input_tokens": 1000, "output_tokens": 500}}
+RESULTS = lines(
+    {"custom_id": "1", "result": {"type": "succeeded", "message": MESSAGE}},
+    {"custom_id": "2", "result": {"type": "expired"}},
+    {"custom_id": "3", "result": {"type": "succeeded", "message": {**MESSAGE, "content": "long " * 40_000}}},
+)
+CHAT: dict[str, object] = {"model": "gpt-4o", "usage": {"prompt_tokens": 1000, "completion_tokens": 500}}
+OUTPUTS = lines(*({"custom_id": str(n), "response": {"status_code": 200, "body": CHAT}} for n in range(2)))
+BATCH: dict[str, object] = {
+    "id": "batch_1",
+    "object": "batch",
+    "status": "in_progress",
+    "output_file_id": None,
+    "usage": None,
+}
+OVER: dict[str, object] = {**BATCH, "status": "completed", "output_file_id": "file-1"}
+STATED: dict[str, object] = {"input_tokens": 2000, "output_tokens": 1000, "total_tokens": 3000}
+GENERATED: dict[str, object] = {
+    "candidates": [{"content": {"parts": [{"text": 'a "usageMetadata": {"promptTokenCount": 7} ' * 300}]}}],
+    "usageMetadata": {
+        "promptTokenCount": 1000,
+        "candidatesTokenCount": 500,
+        "promptTokensDetails": [{"tokenCount": 1}],
+    },
+    "modelVersion": "gemini-2.5-flash",
+}
+INLINED: dict[str, object] = {
+    "inlinedResponses": {"inlinedResponses": [{"response": GENERATED}, {"response": GENERATED}]}
+}
+GOOGLE: dict[str, object] = {"name": "batches/g-1", "metadata": {"state": "BATCH_STATE_PENDING"}}
+ENDED: dict[str, object] = {
+    "name": "batches/g-1",
+    "metadata": {"state": "BATCH_STATE_SUCCEEDED", "output": INLINED},
+    "done": True,
+    "response": INLINED,
+}
+FILED: dict[str, object] = {
+    "name": "batches/g-1",
+    "metadata": {"state": "BATCH_STATE_SUCCEEDED", "output": {"responsesFile": "files/f1"}},
+}
+PLAIN = "content-type: application/octet-stream"
+MESSAGES = json.dumps({"requests": [{"custom_id": "1", "params": {"model": "claude-sonnet-4-5"}}]}).encode()
+BATCHES: dict[str, tuple[str, bytes, dict[str, object], list[tuple[str, bytes]]]] = {
+    "Anthropic's": (
+        "/v1/messages/batches",
+        MESSAGES,
+        {"id": "msgbatch_1", "type": "message_batch", "processing_status": "in_progress"},
+        [("/v1/messages/batches/msgbatch_1/results", http(200, RESULTS, "content-type: application/x-jsonl"))],
+    ),
+    "OpenAI's, in its file": (
+        "/v1/batches",
+        b"{}",
+        BATCH,
+        [("/v1/batches/batch_1", http(200, OVER)), ("/v1/files/file-1/content", http(200, OUTPUTS, PLAIN))],
+    ),
+    "OpenAI's, stated": (
+        "/v1/batches",
+        b"{}",
+        BATCH,
+        [
+            ("/v1/batches/batch_1", http(200, {**OVER, "model": "gpt-4o", "usage": STATED})),
+            ("/v1/files/file-1/content", http(200, OUTPUTS, PLAIN)),
+        ],
+    ),
+    "OpenAI's, its file first": (
+        "/v1/batches",
+        b"{}",
+        BATCH,
+        [
+            ("/v1/files/file-1/content", http(200, OUTPUTS, PLAIN)),
+            ("/v1/batches/batch_1", http(200, {**OVER, "model": "gpt-4o", "usage": STATED})),
+        ],
+    ),
+    "Google's, inlined": (
+        "/v1beta/models/gemini-2.5-flash:batchGenerateContent",
+        b"{}",
+        GOOGLE,
+        [("/v1/batches/g-1", http(200, ENDED))],
+    ),
+    "Google's, in a file": (
+        "/v1beta/models/gemini-2.5-flash:batchGenerateContent",
+        b"{}",
+        GOOGLE,
+        [
+            ("/v1beta/batches/g-1", http(200, FILED)),
+            ("/download/v1beta/files/f1:download", http(200, lines({"response": GENERATED}, {"response": GENERATED}))),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BATCHES)
+async def test_a_batch(name: str) -> None:
+    """It costs nothing until it states what it used, is shown as work meanwhile, and is booked once at the price of
+    batches, whoever reads its results."""
+    path, body, created, replies = BATCHES[name]
+    async with between([http(200, created)], *([reply] for _, reply in replies * 2)) as (running, _):
+        prices: list[tuple[str, Usage]] = []
+
+        def price(provider: str, model: str, usage: Usage) -> float:
+            prices.append((model, usage))
+            return 1.0
+
+        running.proxy.engine.price_by(price)
+        await asked(running, "POST", path, body)
+        assert (used(running), in_flight(running)) == (0, 0)
+        assert [(each.agent, each.kind, each.count) for each in running.snapshot().work] == [("a", "batch", 1)]
+        for target, reply in replies * 2:
+            assert await asked(running, "GET", target, agent="b") == reply.partition(b"\r\n\r\n")[2]
+        shown = running.snapshot()
+        charged = (used(running), used(running, "b"))
+        assert sum(charged) == 3000
+        assert charged[0] == 3000 or "first" in name  # else nobody knows whose file that is
+        assert {usage.tier for _, usage in prices if usage.total} == {"batch"}
+        assert {model for model, usage in prices if usage.total} <= {"claude-sonnet-4-5", "gpt-4o", "gemini-2.5-flash"}
+        assert (shown.work, shown.totals.usage.total) == ((), 3000)
+
+
+ADVISED: dict[str, object] = {
+    "id": "m",
+    "type": "message",
+    "role": "assistant",
+    "model": "claude-sonnet-4-5",
+    "content": [{"type": "text", "text": "ok"}],
+    "stop_reason": "end_turn",
+    "usage": {
+        "input_tokens": 412,
+        "output_tokens": 531,
+        "iterations": [
+            {"type": "message", "input_tokens": 412, "output_tokens": 89},
+            {"type": "advisor_message", "model": "claude-opus-4-6", "input_tokens": 823, "output_tokens": 1612},
+            {"type": "message", "input_tokens": 1348, "cache_read_input_tokens": 412, "output_tokens": 442},
+        ],
+    },
+}
+
+
+ADVISED_TOKENS = 823 + 1612 + 412 + 1348 + 412 + 531
+
+
+async def test_other_models_of_an_answer_are_booked_as_such() -> None:
+    """An advisor's tokens have the advisor's price, and count against the agent's budget as all others."""
+    async with between([http(200, ADVISED)]) as (running, _):
+        running.proxy.engine.price_by(lambda provider, model, usage: 1.0)
+        await asked(running, "POST", "/v1/messages", b'{"model": "claude-sonnet-4-5", "max_tokens": 9, "messages": []}')
+        models = {each.model: each.usage.total for each in running.snapshot().models}
+        assert models == {"claude-opus-4-6": 823 + 1612, "claude-sonnet-4-5": 412 + 1348 + 412 + 531}
+        assert used(running) == ADVISED_TOKENS
+        assert running.snapshot().totals.finished == 1
