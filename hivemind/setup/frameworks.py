@@ -68,7 +68,7 @@ llm = LLM(model="openai/gpt-5.4", default_headers={"x-hivemind-agent": "writer"}
     Framework(
         "autogen",
         "AutoGen",
-        "https://microsoft.github.io/autogen/stable/user-guide/agentchat-user-guide/tutorial/models.html",
+        "https://microsoft.github.io/autogen",
         """\
 from autogen_ext.models.openai import OpenAIChatCompletionClient
 
@@ -84,7 +84,7 @@ client = OpenAIChatCompletionClient(model="gpt-4o", default_headers={"x-hivemind
     Framework(
         "semantic-kernel",
         "Semantic Kernel",
-        "https://learn.microsoft.com/semantic-kernel/concepts/ai-services/chat-completion",
+        "https://learn.microsoft.com/semantic-kernel",
         """\
 from semantic_kernel.connectors.ai.open_ai import OpenAIChatCompletion
 
@@ -118,7 +118,7 @@ writer = Agent(name="writer", instructions="...", model="gpt-5.4", model_setting
     Framework(
         "pydantic-ai",
         "Pydantic AI",
-        "https://ai.pydantic.dev/models/overview",
+        "https://ai.pydantic.dev",
         """\
 from pydantic_ai import Agent, ModelSettings
 
@@ -150,7 +150,7 @@ model = OpenAIModel("gpt-5.4", client_kwargs={"default_headers": {"x-hivemind-ag
     Framework(
         "llama-index",
         "LlamaIndex",
-        "https://developers.llamaindex.ai/python/framework/module_guides/models/llms",
+        "https://developers.llamaindex.ai",
         """\
 from llama_index.llms.openai import OpenAI
 
@@ -165,7 +165,7 @@ llm = OpenAI("gpt-5.4", timeout=600, additional_kwargs=usage, default_headers=he
     Framework(
         "agno",
         "Agno",
-        "https://docs.agno.com/models/overview",
+        "https://docs.agno.com",
         """\
 from agno.models.openai import OpenAIChat
 
