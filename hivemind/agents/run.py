@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
-from hivemind.agents import descendants
+from hivemind.agents import descendants, scripts
 from hivemind.agents.clients.known import kind_in
 from hivemind.agents.clients.shims import path_without_shims
 from hivemind.agents.environment import command_for, environment_for
@@ -130,6 +130,8 @@ async def run_agent(
             cwd, made, kept = tree.cwd, without_git(made), (tree.lock,)
             say(f"{wanted.agent}: {tree.notice or f'works in {tree.folder}'}")
         began = loop.time()
+        if why := scripts.past(job.command, cwd):
+            say(why)
         process = _start(command_for(job.command, made), cwd, made, kept)
         with foreground.given_to(process):
             keeping = asyncio.create_task(_keep(session, wanted, process.pid), name="keep the place")

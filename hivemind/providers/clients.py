@@ -110,6 +110,7 @@ _COPILOT = _program("^copilot/", "copilot", 290.0, TryAgain(5, 120.0, obeys_hint
 _QWEN = TryAgain(3, 59.0, in_streams=False, obeys_hint=False, seen=f"0.24.4, {_DAY}")
 _VERCEL = TryAgain(2, 59.0, in_streams=False, hold_s=4.0, obeys_hint=False, seen=f"7.0.173 and cline 3.0.65, {_DAY}")
 _ANTHROPIC = TryAgain(2, 240.0, in_streams=False, seen=f"Python 2.11.0, JS 1.14.0, {_DAY}")
+_ANTHROPIC_0 = TryAgain(2, 60.0, in_streams=False, seen="Python 0.73.0 and 0.125.0, 2026-11-29")
 _OPENAI = TryAgain(2, 120.0, in_streams=False, seen=f"Python 3.52.0, {_DAY}")
 _SHORT = TryAgain(2, 59.0, in_streams=False, hold_s=4.0, seen=f"OpenAI JS 7.59.0, Anthropic JS 0.36.3, {_DAY}")
 _CAREFUL = TryAgain(in_streams=False)
@@ -137,6 +138,8 @@ PROGRAMS: tuple[_Program, ...] = (
     _program(r"\bai-sdk[/-]", "vercel-ai", _NODE_S, _VERCEL),
     _program(r"^(?:Async)?Anthropic/JS 0\.", "anthropic-sdk", _NODE_S, _SHORT),
     _program("^(?:Async)?Anthropic/JS", "anthropic-sdk", _NODE_S, _ANTHROPIC),
+    # CrewAI's, Strands's and Semantic Kernel's; a longer Retry-After makes it ask again at once.
+    _program(r"^(?:Async)?Anthropic/Python 0\.", "anthropic-sdk", _PYTHON_S, _ANTHROPIC_0),
     _program("^(?:Async)?Anthropic/", "anthropic-sdk", _PYTHON_S, _ANTHROPIC),
     _program("^(?:Async)?(?:Azure)?OpenAI/JS", "openai-sdk", _NODE_S, _SHORT),
     _program("^(?:Async)?(?:Azure)?OpenAI/", "openai-sdk", _PYTHON_S, _OPENAI),

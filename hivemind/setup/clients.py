@@ -1,8 +1,9 @@
 """The clients, and how to point each at the proxy: what to paste, where, how to check it and how to undo it.
 
 Tried with Claude Code 2.1, Codex 0.171, opencode 1.18, Gemini CLI 0.61, aider 0.86, Copilot's command line 1.0, pi 1.6,
-cline 3.0 and Qwen Code 0.24; the rest is by the vendors' pages, which are named with each client. Editors' own agents
-mostly talk to their vendor's servers, which nothing on this machine can change; what is left is said with each.
+cline 3.0, Qwen Code 0.24 and the frameworks; the rest is by the vendors' pages, which are named with each client.
+Editors' own agents mostly talk to their vendor's servers, which nothing on this machine can change; what is left is
+said with each.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Literal
 from urllib.parse import quote
 
 from hivemind.control.discovery import is_loopback, is_public
+from hivemind.setup.frameworks import FRAMEWORKS, Framework
 from hivemind.setup.routes import (
     COPILOT_MODEL,
     CRUSH,
@@ -588,6 +590,23 @@ def generic(target: Target) -> Steps:
     )
 
 
+def _framework(found: Framework) -> Client:
+    """Make a client of a framework, whose agents are below one name."""
+
+    def steps(target: Target) -> Steps:
+        return Steps(
+            snippets=(
+                Snippet(HERE, exports(target, *found.variables), "shell"),
+                Snippet("In Python, so that each agent of a crew is shown below that name", found.code, "python"),
+            ),
+            undo=unset(target, *found.variables),
+            needs="An upstream for each provider in use. Keys stay where they are.",
+            notes=("hivemind run sets the variables by itself.", *found.notes),
+        )
+
+    return Client(found.name, found.title, "variables, a name for each agent", "crew", (found.docs,), steps, True)
+
+
 CLIENTS: Mapping[str, Client] = {
     client.name: client
     for client in (
@@ -604,6 +623,7 @@ CLIENTS: Mapping[str, Client] = {
         qwen_code,
         crush,
         amp,
+        *map(_framework, FRAMEWORKS),
         generic,
         mcp,
     )

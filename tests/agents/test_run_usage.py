@@ -78,6 +78,14 @@ async def test_how_to_go_on(tmp_path: Path) -> None:
     assert (fine.code, "used up" in fine.err) == (0, False)
 
 
+async def test_a_host_of_its_own(tmp_path: Path) -> None:
+    """A program whose requests will go past the proxy is told of before it starts."""
+    (tmp_path / "crew.py").write_text("if 0: OpenAIChatCompletionClient(model='claude-x')")
+    async with before(tmp_path) as (_, place):
+        ran = await place.called("run", "--name", "ann", "--", "python3", "crew.py")
+    assert ran.err.startswith("hivemind: crew.py's requests go past HiveMind: AutoGen takes claude-x to its provider's")
+
+
 async def test_no_request_on_its_path(tmp_path: Path) -> None:
     """A command that goes past the proxy is told at its end; its exit code stays, unless requests were required."""
     (tmp_path / "asks.py").write_text(ASKS)

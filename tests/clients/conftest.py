@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from clients.kit import Cells, why_not
-from clients.known import PROGRAMS, SDKS, Tried
+from clients.known import FRAMEWORKS, PROGRAMS, SDKS, Tried
 from clients.table import text_of
 
 _NAME = "clients"
@@ -49,7 +49,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     found = [value for each in reports if each.when == "call" for name, value in each.user_properties if name == _NAME]
     if not found:
         return
-    order = [client.name for client in (*PROGRAMS, *SDKS)]
+    order = [client.name for client in (*PROGRAMS, *SDKS, *FRAMEWORKS)]
     found.sort(key=lambda each: order.index(each["client"]))
     terminalreporter.section("real clients")
     terminalreporter.write(text_of(found))

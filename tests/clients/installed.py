@@ -26,6 +26,17 @@ def node_modules() -> Path | None:
     return next((folder.parent for folder in FOLDERS if folder.parent.name == "node_modules"), None)
 
 
+def python_with(package: str) -> str:
+    """Return the Python of the first environment among the folders that has this package of PyPI; else say so."""
+    found = (str(folder / "python") for folder in FOLDERS if _distribution(folder, package) is not None)
+    return next(found, f"an environment with {package}")
+
+
+def _distribution(folder: Path, package: str) -> Path | None:
+    pattern = f"lib/python*/site-packages/{package.replace('-', '_')}-*.dist-info"
+    return next(folder.parent.glob(pattern), None)
+
+
 def missing(program: str, package: str = "") -> str:
     """Return why a client can't be started; empty: it can. `package`: what it needs of PyPI, if the program is Python,
     or of npm."""
@@ -47,6 +58,8 @@ def version(program: str, package: str) -> str:
     modules = node_modules()
     if program == sys.executable:
         return importlib.metadata.version(package)
+    if package and (distribution := _distribution(Path(program).parent, package)) is not None:
+        return distribution.stem.rpartition("-")[2]
     if package and modules is not None and (found := modules / package / "package.json").is_file():
         return str(json.loads(found.read_text("utf-8"))["version"])
     environ = {**os.environ, "PATH": PATH}

@@ -7,7 +7,7 @@ import contextlib
 import json
 import random
 import shlex
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from agents.running import PLAIN, TOKEN, Place, Ran, at, ended
 from clients.installed import PATH, missing, node_modules, version
 from clients.known import KEYS, Tried
 from proxy.kit import Running, settings_for
+from starlette.types import ASGIApp
 
 from hivemind.host.proxy import Kept, Proxy
 from hivemind.prices import Prices
@@ -32,8 +33,16 @@ STARTS = ("direct", "sh -c", "wrapper", "npx")
 SETTINGS, PRIVATE, BESIDE = "settings", "private", "beside"
 """By its name, but Claude Code with another base URL in its settings file; before a proxy that wants a token; and in
 a script with another client."""
+CREW = "crew"
+"""Three copies of a framework's program."""
 END = "All done, as planned."
 SUB_AGENT = "Count the files of this folder."
+USUAL = MockConfig(
+    seed=3,
+    latency=LatencyConfig(base_s=0.02, jitter_s=0.01),
+    reply=ReplyConfig(tokens=40, spread=20, cache_read=0.6, cache_write=0.2, cache_1h=0.5),
+)
+PROVIDERS = ("anthropic", "openai", "google")
 SHOWN = 400
 """Characters of a client's output that a failure shows."""
 
@@ -82,13 +91,13 @@ class Scene:
         report = self.place.folder / "report.json"
         command = self._command(client, way)
         ran = await self.place.ran(
-            "--name", name, "--report", str(report), *flags, "--", *command, **self._environ(client)
+            "--name", name, "--report", str(report), *flags, "--", *command, **self.environ(client)
         )
         return ran, json.loads(report.read_text()) if report.exists() else {}
 
     async def hivemind(self, client: Tried, *words: str) -> Ran:
         """Another command of ours, with the client's environment."""
-        return await ended(await self.place.start("hivemind", *words, **self._environ(client)))
+        return await ended(await self.place.start("hivemind", *words, **self.environ(client)))
 
     async def spend(self, name: str) -> None:
         """Use some of an agent's budget."""
@@ -97,7 +106,8 @@ class Scene:
             reply = await http.post(f"{self.proxy.url}/agent/{name}/v1/messages", json=body, headers={"x-api-key": "k"})
         assert reply.status_code == 200
 
-    def _environ(self, client: Tried) -> dict[str, str]:
+    def environ(self, client: Tried) -> dict[str, str]:
+        """What a client is started with."""
         bins = self.place.environ["PATH"]
         return {"HOME": str(self.home), "TERM": "dumb", "PATH": bins, "CI": "1", **KEYS, **client.environ}
 
@@ -120,15 +130,22 @@ class Scene:
 
 
 @contextlib.asynccontextmanager
-async def scene(client: Tried, folder: Path, way: str = "") -> AsyncIterator[Scene]:
-    """A try of a client, in a folder of its own."""
+async def scene(
+    client: Tried,
+    folder: Path,
+    way: str = "",
+    *,
+    config: MockConfig = USUAL,
+    plan: Plan | None = None,
+    wrapped: Callable[[ASGIApp], ASGIApp] = lambda app: app,
+    **settings: Any,
+) -> AsyncIterator[Scene]:
+    """A try of a client, in a folder of its own; `wrapped` puts something in front of the provider."""
     token = "the-agents-token-of-the-tests" if way == PRIVATE else None
     steps = [Step(run="echo one > made.txt"), Step(say=END)]
     if client.kind is not None:
         steps[1:1] = [Step(agent=SUB_AGENT, kind=client.kind), Step(run="sleep 1")]
-    reply = ReplyConfig(tokens=40, spread=20, cache_read=0.6, cache_write=0.2, cache_1h=0.5)
-    mock = MockProvider(MockConfig(seed=3, latency=LatencyConfig(base_s=0.02, jitter_s=0.01), reply=reply))
-    mock.plan = Plan(tuple(steps))
+    mock = MockProvider(config, plan=plan or Plan(tuple(steps)))
     work, home = folder / "work", folder / "home"
     work.mkdir()
     home.mkdir()
@@ -138,9 +155,11 @@ async def scene(client: Tried, folder: Path, way: str = "") -> AsyncIterator[Sce
         (work / "node_modules").symlink_to(modules)
     if client.script:
         (work / client.arguments[0]).write_text(client.script)
-    async with serving(mock) as upstream:
+    async with serving(wrapped(mock)) as upstream:
         proxy = Proxy(
-            settings_for(*(f"{name}={upstream}" for name in ("anthropic", "openai", "google")), token=token),
+            settings_for(
+                *(f"{each}={upstream}" for each in ("anthropic", "openai", "google")), token=token, **settings
+            ),
             rng=random.Random(1),
             prices=Prices(),
         )

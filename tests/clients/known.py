@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from clients.installed import python_with
+
 PROMPT = "Do as planned."
 KEYS = {
     "ANTHROPIC_API_KEY": "sk-ant-api03-0000",
@@ -44,6 +46,8 @@ class Tried:
     prepare: Callable[[Path], object] = _nothing
     """Makes the files that it needs in its home."""
     environ: Mapping[str, str] = field(default_factory=dict)
+    streams: bool = False
+    """It asks for streams, whether its program does or not."""
     script: str = ""
     """A script that the program runs, for SDKs; it stands in `script.py` or `script.mjs`."""
 
@@ -231,3 +235,40 @@ SDKS = (
     _sdk("Google Gen AI SDK, JavaScript", "@google/genai", _GOOGLE_JS),
     _sdk("Vercel AI SDK, JavaScript", "ai", _VERCEL_JS),
 )
+
+
+_FOLDER = Path(__file__).parent / "frameworks"
+_OFFLINE = {
+    "OPENAI_AGENTS_DISABLE_TRACING": "1",
+    "CREWAI_DISABLE_TELEMETRY": "true",
+    "AGNO_TELEMETRY": "false",
+    "LITELLM_LOCAL_MODEL_COST_MAP": "true",
+}
+"""What they send to their makers would take each of them seconds here."""
+
+
+def _framework(program: str, package: str, streams: bool = False) -> Tried:
+    python, file = python_with(package), str(_FOLDER / f"{program}.py")
+    return Tried(program, python, (file,), package=package, environ=_OFFLINE, streams=streams)
+
+
+FRAMEWORKS = (
+    _framework("langchain-claude", "langchain"),
+    _framework("langchain-gpt", "langchain", streams=True),
+    _framework("langgraph-gpt", "langgraph"),
+    _framework("crewai-gpt", "crewai"),
+    _framework("autogen-gpt", "autogen-agentchat"),
+    _framework("autogen-streamed", "autogen-agentchat", streams=True),
+    _framework("semantic-kernel-gpt", "semantic-kernel"),
+    _framework("semantic-kernel-team", "semantic-kernel", streams=True),
+    _framework("agent-framework-gpt", "agent-framework-core"),
+    _framework("openai-agents-gpt", "openai-agents"),
+    _framework("pydantic-ai-gpt", "pydantic-ai-slim"),
+    _framework("pydantic-ai-claude", "pydantic-ai-slim", streams=True),
+    _framework("strands-claude", "strands-agents", streams=True),
+    _framework("smolagents-gpt", "smolagents"),
+    _framework("llama-index-gpt", "llama-index-core", streams=True),
+    _framework("agno-gpt", "agno"),
+    _framework("google-adk-gemini", "google-adk"),
+)
+"""Programs of agent frameworks: file and package."""

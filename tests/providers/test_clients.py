@@ -31,6 +31,7 @@ AGENTS = [
     ("ai-sdk-anthropic/4.0.105 ai-sdk-provider-utils/5.0.81 node.js/24", "vercel-ai", 290.0, 59, 59),
     ("Anthropic/Python 2.11.0", "anthropic-sdk", 590.0, 65, 240),
     ("AsyncAnthropic/Python 2.11.0", "anthropic-sdk", 590.0, 65, 240),
+    ("AsyncAnthropic/Python 0.125.0", "anthropic-sdk", 590.0, 60, 60),
     ("Anthropic/JS 1.11.0", "anthropic-sdk", 290.0, 65, 240),
     ("Anthropic/JS 0.36.3", "anthropic-sdk", 290.0, 59, 59),
     ("OpenAI/Python 3.52.0", "openai-sdk", 590.0, 65, 120),
