@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hypothesis import settings
+from hypothesis import Phase, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 from hypothesis.internal.conjecture import providers
 
@@ -17,10 +17,11 @@ _DATABASE = Path(__file__).parents[1] / ".hypothesis" / "examples"
 def register_profiles() -> None:
     """Register `small`, which is loaded, `large`, and `fuzz`, which goes on from what it found.
 
-    None has a deadline, because other programs may be busy.
+    None has a deadline, because other programs may be busy; only `fuzz` explains failures, by tracing each line.
     """
-    settings.register_profile("small", max_examples=25, deadline=None)
-    settings.register_profile("large", max_examples=60, deadline=None)
+    phases = tuple(phase for phase in Phase if phase is not Phase.explain)
+    settings.register_profile("small", max_examples=25, deadline=None, phases=phases)
+    settings.register_profile("large", max_examples=60, deadline=None, phases=phases)
     settings.register_profile(
         "fuzz", max_examples=2000, deadline=None, derandomize=False, database=DirectoryBasedExampleDatabase(_DATABASE)
     )

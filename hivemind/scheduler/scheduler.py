@@ -127,6 +127,9 @@ class Scheduler(Dispatcher):
         self._numbers += 1
         if request.priority is not None and request.priority < agent.asked:
             agent.asked = request.priority
+            for part in self.agents.parts_of(agent) if agent.has_children else ():  # what waits may get more now
+                if self.reclass(part, now):
+                    self.pump_lanes_of(part, now)
         priority = agent.priority_of(request)
         ticket = Ticket(self._numbers, request, agent, lane.config.provider, priority, now, now, now + wait_s)
         lane.estimators.guess(ticket)

@@ -221,3 +221,15 @@ def test_a_part_asks_for_no_more_than_its_agent() -> None:
     assert asks("crew/critic", Priority.HIGH) is Priority.LOW
     hands.apply(SubmitTasks((TaskSpec("t", agent="other/part", priority=Priority.HIGH),)))
     assert asks("other/part", None) is Priority.HIGH
+
+
+def test_what_waits_gets_what_its_agent_asks_for_later() -> None:
+    """It goes before others of its class as soon as its agent has asked for a more urgent one."""
+    hands = Hands(lane_config(slots=1))
+    holder, other = hands.arrive("solo"), hands.arrive("solo")
+    part = hands.arrive("crew/writer", parent="crew", priority=Priority.HIGH)
+    assert part.priority is Priority.NORMAL
+    hands.arrive("crew", priority=Priority.HIGH)
+    assert part.priority is Priority.HIGH
+    assert other.priority is Priority.NORMAL
+    assert holder.state is TicketState.IN_FLIGHT
