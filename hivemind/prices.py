@@ -90,7 +90,8 @@ class Prices:
             rates = self._rates[key] = self._look_up(*key)
         if rates is None:
             return None
-        total = usage.total_input if usage.requests == 1 else usage.total_input / usage.requests
+        requests = usage.requests or 1
+        total = usage.total_input if requests == 1 else usage.total_input / requests
         for rate in rates:
             if total > rate[0]:
                 break
@@ -101,7 +102,7 @@ class Prices:
             + write * usage.cache_write_tokens
             + hour * usage.cache_write_1h_tokens
             + output * usage.output_tokens
-            + request * usage.requests
+            + request * requests
         )
 
     def _look_up(self, provider: str, model: str, tier: str) -> Rates | None:

@@ -115,7 +115,7 @@ class _Results(Reader):
         parts += [] if reader.state.usage is None else [(model, reader.state.usage)]
         for name, usage in parts:
             name = name if name in used or len(used) < _MOST_MODELS else ""
-            usage = replace(usage, tier=BATCH)
+            usage = replace(usage, tier=BATCH, requests=1)
             if (before := used.get(name)) is not None:
                 usage = replace(before + usage, requests=before.requests + usage.requests)
             used[name] = usage

@@ -812,7 +812,8 @@ class Exchange:
         """Return headers and body of a whole answer for the client; only what may start work that is looked up later
         has links to it."""
         headers = self._head(response)
-        return with_links(self.call.head.links, headers, body) if self.call.facts.unmetered else (headers, body)
+        begins = self.call.facts.unmetered or self.call.facts.begins is not None
+        return with_links(self.call.head.links, headers, body) if begins else (headers, body)
 
     def _arm_keepalive(self, response: UpstreamResponse | None = None) -> None:
         """Have a stream that waits too long begun before its grant, or before this response is passed on, so that the

@@ -92,8 +92,9 @@ class Usage:
     tier: str = ""
     """Tier of service by which they are priced, as :mod:`hivemind.providers.tiers` names it; empty: the standard one,
     or, of a sum, several."""
-    requests: int = 1
-    """Of how many requests it is the sum, where it is priced as one: a price may depend on the length of each."""
+    requests: int = 0
+    """Of a sum that is priced as one, of how many requests it is: a price may depend on the length of each. 0: of one,
+    or of several that were priced."""
 
     @property
     def total_input(self) -> int:

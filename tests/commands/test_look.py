@@ -182,10 +182,10 @@ async def test_a_pipe_gets_everything(tmp_path: Path) -> None:
         (
             "agents --state idle,sleeping",
             2,
-            "--state sleeping: there is no such; there are streaming, sent, retry,"
+            "--state sleeping: there is no such; there are hung, streaming, sent, retry,"
             " queued, held, pending, spent, stopped, died, refused, idle, ended, running",
         ),
-        ("agents --state=", 2, "--state : there is no such; there are streaming,"),
+        ("agents --state=", 2, "--state : there is no such; there are hung, streaming,"),
         ("agents --limit 0", 2, "--limit 0: must be a whole number from 1"),
         ("agents --limit many", 2, "--limit many: must be a whole number from 1"),
         ("status --attach http://127.0.0.1:9", 1, "no proxy at http://127.0.0.1:9: nothing listens there"),

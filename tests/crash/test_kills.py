@@ -94,7 +94,8 @@ async def test_files_that_are_cut(tmp_path: Path) -> None:
         assert broken_now() == []
         for path, promise in ((kept, "checkpoints: "), (settings, "the settings file"), (recorded, recorded.name)):
             whole = path.read_bytes()
-            path.write_bytes(whole[: len(whole) // 2] + (whole[len(whole) // 2 + 9 :] if path is recorded else b""))
+            half, end = len(whole) // 2, whole.find(b"}", len(whole) // 2)
+            path.write_bytes(whole[:end] + whole[end + 1 :] if path is recorded else whole[:half])
             (line,) = broken_now()
             assert line.startswith(promise)
             path.write_bytes(whole)

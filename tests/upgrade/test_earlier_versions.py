@@ -107,11 +107,14 @@ def test_har(kept: Kept) -> None:
     assert does(kept, "journal", "stats", made.out.split()[-1]).code in (0, 2)
 
 
+_COUNTED = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens")
+
+
 def _asked(entry: dict[str, dict[str, Any]]) -> tuple[object, ...]:
     request, response = entry["request"], entry["response"]
     content = dict(response["content"])
     if "_usage" in content:  # without counts that earlier versions didn't keep
-        content["_usage"] = {name: count for name, count in content["_usage"].items() if count}
+        content["_usage"] = {name: content["_usage"].get(name, 0) for name in _COUNTED}
     return request["method"], request["url"], request.get("postData"), response["status"], content
 
 
