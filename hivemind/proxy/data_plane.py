@@ -248,6 +248,7 @@ class DataPlane:
             # Clients that try a WebSocket first fall back to POST at once on this status, and only on this one.
             text = without_websocket(head.place.path)
             self._engine.notice(f"a WebSocket was declined (426) at {shape_of(head.place.path)}: {text}")
+            await asyncio.sleep(0.001)  # what writes the log is a thread: it has the line before the client ends
             told = f"this proxy speaks HTTP, not WebSocket: {text}\n".encode()
             await plain(client, 426, told, (b"upgrade", b"HTTP/1.1"))
         elif head.denied is not None:
