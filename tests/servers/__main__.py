@@ -77,12 +77,16 @@ async def proxy(url: str, folder: Path, *flags: str) -> AsyncIterator[str]:
 
 
 async def compared(found: Found, load: Load, server: Running, through: str, pairs: int, name: str = "") -> None:
-    """Have agents ask in both ways, the first to go in turns."""
+    """Have agents ask in both ways, the first to go in turns, each time of a server that was just started: one that has
+    read the same prompts before is quicker."""
     name = name or load.name
     for number in range(pairs):
-        salt = uuid.uuid4().hex[:8]  # a server keeps what it has read of a prompt
+        salt = uuid.uuid4().hex[:8]
         made: dict[str, Outcome] = {}
         for url in (server.url, through) if number % 2 else (through, server.url):
+            await server.kill()
+            await server.start()
+            await run(server.url, Load(2, 1))  # what is loaded on demand
             made[url] = await run(url, load, salt)
         direct, other = made[server.url], made[through]
         found.pairs.setdefault(name, []).append((direct.took_s, other.took_s))
@@ -153,7 +157,6 @@ async def tried(server: Server, folder: Path, at: Path, pairs: int, flags: Seque
         serving(server, model, folder / "server.log", bin_folder=at) as running,
         proxy(running.url, folder, *flags) as through,
     ):
-        await run(running.url, Load(2, 1))  # what is loaded on demand
         for load in LOADS:
             await compared(found, load, running, through, pairs)
         await compared(found, CROWD, running, through, pairs, "40 at once")
