@@ -130,7 +130,10 @@ async def test_keys_go_to_the_users_upstream_alone(tmp_path: Path, program: str)
     async with hostile(tmp_path) as there:
         there.place.environ["HIVEMIND_UPSTREAM"] = f"own={there.upstream.url}"
         told = await there.use(program)
-        assert [KEY.encode() in request for request in there.upstream.requests] == [True], told
+        # A server on this machine is asked what it is, without a key, if the program takes a second.
+        sent = [(request.startswith(b"POST "), KEY.encode() in request) for request in there.upstream.requests]
+        assert {*sent} <= {(True, True), (False, False)}, told
+        assert sent.count((True, True)) == 1, told
         assert "hivemind.toml isn't trusted, so upstream, via, ca_file, fleet" in told
         assert "to trust it: hivemind trust" in told
     assert files_with(tmp_path, KEY, PROMPT) == ["agent.py"]
