@@ -61,8 +61,8 @@ def conditions(snapshot: Snapshot, limits: AlertLimits) -> Iterator[Condition]:
         yield from _died(snapshot)
     if limits.wait_s:
         yield from _hung(snapshot)
-    if limits.wait_s and snapshot.mode == "serving":
-        yield from _wait(snapshot, limits.wait_s)
+        if snapshot.mode == "serving":
+            yield from _wait(snapshot, limits.wait_s)
     if limits.budget_share:
         yield from _budgets(snapshot, limits.budget_share)
     if limits.circuit_s:

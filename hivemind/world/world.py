@@ -271,7 +271,8 @@ class World:
             agent = self._agents[ticket.arrived.agent]
             agent.last_seen = event.at
             agent.ttft_s = event.ttft_s
-            self._usual.began(ticket, event.ttft_s)
+            if ticket.arrived.stream:
+                self._usual.began(ticket, event.ttft_s)
             self._vitals.first_content(event.at, event.ttft_s)
             self._changed[event.ticket] = ticket
 
@@ -334,7 +335,10 @@ class World:
             counts.usage += usage
             agent.used(usage, tokens, vitals.number)
             self._costs.note(event.at, agent, self._open.providers.get(event.lane, ""), event.model, usage)
-        self._over(self._open.ended(event))
+        ticket = self._open.ended(event)
+        if ticket is not None and not ticket.arrived.stream and ticket.attempts:
+            self._usual.began(ticket, event.at - ticket.attempts[-1].granted.at)
+        self._over(ticket)
         return event.attempts > 1
 
     def _abandoned(self, event: ev.Abandoned) -> bool:
@@ -597,11 +601,15 @@ class World:
 
     def _note_hung(self, at: float) -> Iterator[float]:
         """Note which requests are hung. Yield how long those of them that have no content were sent ago."""
+        background = Counter({each.agent: each.count for each in self._work if each.kind == "background"})
         for ticket in self._tickets.values():
             silent_s = at - ticket.heard_at if ticket.in_flight else 0.0
             hung = silent_s > LEAST_S and silent_s > self._usual.hung_after_s(
                 ticket, unlimited=not self._has_limits(ticket.arrived.lane)
             )
+            if hung and ticket.state == "streaming" and background[ticket.arrived.agent]:
+                background[ticket.arrived.agent] -= 1
+                hung = False  # work in the background is silent between two polls
             if hung != ticket.hung:
                 ticket.hung = hung
                 self._changed[ticket.arrived.ticket] = ticket

@@ -74,6 +74,24 @@ def test_what_a_server_says_of_a_prompt_is_a_sign_of_life() -> None:
     assert hangs_from(world, 25.0) == 56
 
 
+def test_work_in_the_background_is_silent_and_not_hung() -> None:
+    """As many of its agent's answers that have begun; a stream of it that stalls beside that is hung."""
+    world = told(LIMITED, *asks(1, 0.0, stream=False), first_content(1, at=0.1, ttft_s=0.1))
+    world.apply(structs.replace(LIMITED, at=1.0, work=(ev.WorkState("ann", "background", 1, 1.0),)))
+    assert only_agent(world.snapshot(600.0)).state == "streaming"
+    for event in [*asks(2, 600.0), first_content(2, at=601.0, ttft_s=1.0)]:
+        world.apply(event)
+    assert [ticket.state for ticket in world.snapshot(640.0).slots] == ["streaming", "hung"]
+
+
+def test_a_whole_answer_is_measured_to_its_end() -> None:
+    """What begins work in the background is answered at once, which says nothing of whole answers."""
+    world = told(LIMITED, *asks(1, 0.0, stream=False), first_content(1, at=0.1, ttft_s=0.1), finished(1, at=9.0))
+    for event in asks(2, 100.0, stream=False):
+        world.apply(event)
+    assert hangs_from(world, 100.0) == 100 + 91
+
+
 def test_a_hung_request_is_seen_everywhere() -> None:
     """The verdict names it, its agent is listed first, and times to first token know how long it takes at least."""
     events: list[ev.Event] = [LIMITED]
