@@ -146,7 +146,7 @@ class Agents(dict[str, Agent]):
         A flood of names shortens the time after which an agent is idle, and is worked off in small steps, so that no
         step takes long.
         """
-        if now - self._reaped_at >= REAP_EVERY_S and len(self) >= KEPT:
+        if len(self) >= KEPT and now - self._reaped_at >= REAP_EVERY_S:
             self._reaped_at = now
             idle_s = self._config.agent_idle_s
             self._horizon = now - (idle_s if len(self) < 2 * KEPT else min(idle_s, REAP_EVERY_S))

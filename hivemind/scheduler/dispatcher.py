@@ -28,6 +28,7 @@ AGENT_STOPPED = Refusal("agent_stopped", None, FINAL_STATUS)
 
 Subject = Lane | Ticket | Agent
 """A lane to look at again, a ticket to retry or to refuse, an agent whose boost ends."""
+_IN_FLIGHT, _DONE = TicketState.IN_FLIGHT, TicketState.DONE  # an enumeration's members are looked up slowly
 FEW = 1000  # timers that are kept whether they still matter or not
 
 
@@ -56,7 +57,7 @@ class Timers:
             heappush(self._heap, (at, self._numbers, subject))
             if len(self._heap) > self._many:
                 self._tidy()
-            self._look()
+            self.next_at = self._heap[0][0]
 
     @property
     def subjects(self) -> AbstractSet[Subject]:
@@ -67,11 +68,8 @@ class Timers:
         """Yield the timers that are due, including ones set meanwhile."""
         while self._heap and self._heap[0][0] <= now:
             at, _, subject = heappop(self._heap)
-            self._look()
+            self.next_at = self._heap[0][0] if self._heap else None
             yield at, subject
-
-    def _look(self) -> None:
-        self.next_at = self._heap[0][0] if self._heap else None
 
     def _tidy(self) -> None:
         self._heap = [timer for timer in self._heap if _matters(timer[0], timer[2])]
@@ -81,7 +79,7 @@ class Timers:
 
 def _matters(at: float, subject: Subject) -> bool:
     if isinstance(subject, Ticket):
-        return subject.state is not TicketState.DONE
+        return subject.state is not _DONE
     return at == (subject.boosted_until if isinstance(subject, Agent) else subject.wake_at)
 
 
@@ -282,7 +280,7 @@ class Dispatcher:
             if until is not None:
                 self._set_wake(lane, until)
                 return False
-            ticket, delay_s = lane.queue.pick(now, lambda t: lane.delay_s(t, now), lane.vacant)
+            ticket, delay_s = lane.queue.pick(now, lane.delay_s, lane.vacant)
             if ticket is not None and ticket.attempts and lane.probes_with(ticket):
                 ticket = lane.queue.probe(now, lambda t: lane.probes_with(t) and lane.delay_s(t, now) <= 0) or ticket
             if ticket is None:
@@ -290,7 +288,7 @@ class Dispatcher:
                 return False
             if ticket.agent.limits and not self._has_room(ticket, now):
                 continue  # its agent is held now; the others are next
-            ticket.state = TicketState.IN_FLIGHT
+            ticket.state = _IN_FLIGHT
             lane.queue.drop(ticket)
             self.grant(lane, ticket, now)
             self.decisions.append(ticket)
@@ -299,7 +297,7 @@ class Dispatcher:
 
     def grant(self, lane: Lane, ticket: Ticket, now: float) -> None:
         """Give the ticket a slot (paper, equation 1)."""
-        ticket.state = TicketState.IN_FLIGHT
+        ticket.state = _IN_FLIGHT
         ticket.attempts += 1
         ticket.granted_at, ticket.headed_at = now, None
         ticket.agent.in_flight += 1
@@ -321,9 +319,9 @@ class Dispatcher:
         agent.in_flight -= 1
         agent.last_seen = now
         self.ledger.settle(ticket, usage, now)
-        if ticket.reservation is not None:
-            lane.allowance(ticket.request.family).settle(now, ticket.reservation, usage, sent=sent)
-            ticket.reservation = None
+        if ticket.reservation:
+            lane.allowances[ticket.request.family].settle(now, ticket.reservation, usage, sent=sent)
+        ticket.reservation = None
         real = usage.weighted if usage is not None else 0.0 if failed else ticket.shared
         lane.queue.charge(ticket, real, now)
 
@@ -357,7 +355,7 @@ class Dispatcher:
     def leave_queue(self, ticket: Ticket) -> None:
         """Remove a waiting ticket."""
         lane = self.lanes[ticket.request.lane]
-        queued, ticket.state = ticket.state is TicketState.QUEUED, TicketState.DONE
+        queued, ticket.state = ticket.state is TicketState.QUEUED, _DONE
         if queued:
             lane.queue.drop(ticket)
         else:
@@ -365,7 +363,7 @@ class Dispatcher:
 
     def forget(self, ticket: Ticket) -> None:
         """Drop a ticket that is done."""
-        ticket.state = TicketState.DONE
+        ticket.state = _DONE
         ticket.agent.tickets.pop(ticket.id, None)
 
     # --- Refusing --------------------------------------------------------------------------------------------------

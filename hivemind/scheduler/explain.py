@@ -186,7 +186,7 @@ class _LaneView:
             family = ticket.request.family
             if (outlook := self._outlooks.get(family)) is None:
                 outlook = self._outlooks[family] = Outlook(
-                    self._lane.allowance(family), ticket, self._now, self._openings
+                    self._lane.allowances[family], ticket, self._now, self._openings
                 )
             held, window_s = outlook.held, outlook.after(ticket)
         if own is not None and self._for_all is None:

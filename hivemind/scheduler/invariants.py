@@ -291,7 +291,7 @@ def _waits(scheduler: Scheduler, lane: Lane, now: float) -> Iterator[Violation]:
     if not lane.queue.waiting or scheduler.paused or scheduler.draining or lane.wake_at <= now + AWAITED_S:
         return  # by a timer that is about due, it will be looked at anyway
     if _is_open(lane, now):
-        ready = lane.queue.ready(now, lambda ticket: lane.delay_s(ticket, now))
+        ready = lane.queue.ready(now, lane.delay_s)
         if ready is not None and scheduler.ledger.short_of(ready, now) is None and not _end_is_due(scheduler, lane):
             text = f"Request {ready.id} waits although {_free(lane)} and nothing else forbids it."
             yield Violation("idle", lane.key, ready.agent.name, text)
@@ -323,7 +323,7 @@ def _lacks_credits(lane: Lane, now: float) -> bool:
     """Whether a ticket that is next of its family waits for the lane's lease, which may take as long as the others
     need."""
     return lane.leasing is not None and any(
-        lane.allowance(family).waits_for_lease(now, ticket) for family, ticket in lane.queue.first(now).items()
+        lane.allowances[family].waits_for_lease(now, ticket) for family, ticket in lane.queue.first(now).items()
     )
 
 

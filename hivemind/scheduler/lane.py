@@ -60,10 +60,25 @@ class Pause:
     staggered: int = 0  # grants that are still to be spaced out
 
     def granted(self, now: float, stagger_s: float) -> None:
-        """Count a grant."""
-        if self.staggered:
-            self.staggered -= 1
-            self.next_grant_at = now + stagger_s
+        """Count a grant that is spaced out."""
+        self.staggered -= 1
+        self.next_grant_at = now + stagger_s
+
+
+class _Allowances(dict[str, Allowance]):
+    """Rate windows by family of models, each opened when it is first asked for."""
+
+    def __init__(self, new: Callable[[], Allowance]) -> None:
+        super().__init__()
+        self._new = new
+
+    def __missing__(self, family: str) -> Allowance:
+        if len(self) >= FAMILIES_KEPT:
+            disposable = next((family for family, each in self.items() if each.disposable), None)
+            if disposable is not None:
+                del self[disposable]
+        allowance = self[family] = self._new()
+        return allowance
 
 
 class Lane:
@@ -93,7 +108,7 @@ class Lane:
         self.proven = False  # a request of it was answered, so its credential isn't made up
         self.circuit = Circuit(config.circuit)
         self.queue = LaneQueue(settings.queue)
-        self.allowances: dict[str, Allowance] = {}  # rate windows, by family of models
+        self.allowances = _Allowances(self._open_allowance)
         self.estimators = Estimators()
         self.plan: tuple[Utilisation, ...] = ()
         self.whole = Pause()
@@ -184,28 +199,17 @@ class Lane:
         self.queue.forget(agent)
         self.estimators.forget(agent)
 
-    def allowance(self, family: str) -> Allowance:
-        """Return the rate windows of a family of models."""
-        if (allowance := self.allowances.get(family)) is None:
-            if len(self.allowances) >= FAMILIES_KEPT:
-                self._drop_allowance()
-            terms = None if self.leasing is None else self.leasing.terms
-            allowance = self.allowances[family] = Allowance(self.config, terms)
-        return allowance
-
-    def _drop_allowance(self) -> None:
-        found = next((family for family, each in self.allowances.items() if each.disposable), None)
-        if found is not None:
-            del self.allowances[found]
+    def _open_allowance(self) -> Allowance:
+        return Allowance(self.config, None if self.leasing is None else self.leasing.terms)
 
     def delay_s(self, ticket: Ticket, now: float) -> float:
         """Return how long the ticket's family of models and its rate windows hold it, 0 for not at all."""
-        family = ticket.request.family
-        shut = self.family_gate(family, now)
-        delay_s = 0.0 if shut is None else shut[1]
+        family, delay_s = ticket.request.family, 0.0
+        if (self.pauses or self.circuit.family is not None) and (shut := self.family_gate(family, now)) is not None:
+            delay_s = shut[1]
         if not self.settings.rate_windows:
             return delay_s
-        allowance = self.allowance(family)
+        allowance = self.allowances[family]
         if not allowance.windows:
             return delay_s
         window_s = allowance.delay_s(now, ticket)
@@ -268,7 +272,7 @@ class Lane:
         if now >= self.leased_until:
             return math.inf
         if not self.gate.free:
-            self.aimd.gate_full()
+            self.aimd.saturated = True
             return math.inf
         if self.total is not None and not self.total.free:
             return math.inf  # a slot that is released there is offered to all lanes that share it
@@ -293,24 +297,25 @@ class Lane:
         gate, circuit, family = self.gate, self.circuit, ticket.request.family
         ticket.load = self.load = self.load + gate.active * (now - self._load_at)
         self._load_at = now
-        gate.enter()
+        gate.active += 1
         if ticket.attempts == 1:
             self.first_attempts += 1
         if self.total is not None:
-            self.total.enter()
+            self.total.active += 1
         if gate.active + 1 > gate.limit:
-            self.aimd.gate_full()
+            self.aimd.saturated = True
         if circuit.state is not _CLOSED and self.settings.backpressure:
             circuit.lease(ticket.id, family)
         ticket.epoch = circuit.epoch
-        ticket.reservation = self.allowance(family).take(now, ticket)
+        ticket.reservation = self.allowances[family].take(now, ticket)
         if self.leasing is not None:
             self.leasing.in_flight[ticket.priority] += 1
             for window, charge in ticket.reservation:
                 if window.credits is not None:
                     window.credits.take(now, charge.amount, ticket.priority)
         stagger_s = self.settings.retry.stagger_s
-        self.whole.granted(now, stagger_s)
+        if self.whole.staggered:
+            self.whole.granted(now, stagger_s)
         if self.pauses and (pause := self.pauses.get(family)) is not None:
             pause.granted(now, stagger_s)
             if not pause.staggered:
@@ -321,11 +326,11 @@ class Lane:
         gate = self.gate
         self.load += gate.active * (now - self._load_at)
         self._load_at = now
-        gate.leave()
+        gate.active -= 1
         if ticket.attempts == 1:
             self.first_attempts -= 1
         if self.total is not None:
-            self.total.leave()
+            self.total.active -= 1
         if self.leasing is not None:
             self.leasing.in_flight[ticket.served_as] -= 1
             if gate.active >= gate.slots:
@@ -344,7 +349,7 @@ class Lane:
         if readings:
             ticket.headed_at = now
             family = ticket.request.family
-            allowance = self.allowance(family)
+            allowance = self.allowances[family]
             for reading in allowance.read(now, readings, ticket.granted_at, ticket.reservation):
                 self._report_doubt(now, family, reading)
             if len(self.allowances) > 1 and self.leasing is None:
@@ -364,7 +369,11 @@ class Lane:
             if (lockstep := self._lockstep.get(reading.kind)) is None:
                 lockstep = self._lockstep[reading.kind] = Lockstep()
             other = lockstep.read(now, family, window, reading, started_at)
-            theirs = None if other not in self.allowances else self.allowances[other].windows.get(reading.kind)
+            theirs = (
+                None
+                if other is None or other not in self.allowances
+                else self.allowances[other].windows.get(reading.kind)
+            )
             if theirs is None:
                 continue
             if theirs is window:
@@ -399,7 +408,7 @@ class Lane:
         if self.refusal:
             self.refusal, self.used_up, self.disproved = "", False, 0
         family = ticket.request.family
-        allowance = self.allowance(family)
+        allowance = self.allowances[family]
         allowance.fate.answered(now, ticket.granted_at)
         if allowance.doubtful:
             for window, charge in ticket.reservation or ():
@@ -452,7 +461,7 @@ class Lane:
         if usage is not None:
             inputs, outputs = self.estimators.learn(ticket.request, usage), usage.output_tokens
         took_s, ttft_s = now - ticket.granted_at, ticket.ttft_s
-        alone, pace = ticket.alone, self.allowance(ticket.request.family).pace
+        alone, pace = ticket.alone, self.allowances[ticket.request.family].pace
         if ttft_s is None:
             pace.whole.learn(took_s, inputs, outputs, alone=alone)
         else:
@@ -489,7 +498,7 @@ class Lane:
             return False
         if (
             failure.kind is FailureKind.RATE_LIMITED
-            and (cut := self.allowance(family).refused(now, ticket)) is not None
+            and (cut := self.allowances[family].refused(now, ticket)) is not None
         ):
             self._assumed_changed(now, family, cut, refused=True)
         alone = failure.kind in _OF_A_MODEL and self._refused_alone(now, family)
@@ -521,7 +530,7 @@ class Lane:
     def _blame(self, now: float, ticket: Ticket, failure: Failure) -> Blame:
         """Return what a 500 says about the upstream. If that is nothing, take back what the request's 500s before it
         have done."""
-        request, answered_from = ticket.request, self.allowance(ticket.request.family).fate.answered_from
+        request, answered_from = ticket.request, self.allowances[ticket.request.family].fate.answered_from
         others = self.first_attempts > (ticket.attempts == 1)
         blame, ticket.fault = self._faults.judge(
             now, request.agent, ticket.fault, failure, answered_from, others=others
@@ -538,7 +547,7 @@ class Lane:
     def _refused_alone(self, now: float, family: str) -> bool:
         """Note that a family of models was refused. Return whether that says nothing of the others, as far as known:
         none of them was refused a moment ago, or one was answered since; and they share no used-up window with it."""
-        own = self.allowance(family)
+        own = self.allowances[family]
         own.fate.refused(now)
         others = [each.fate for each in self.allowances.values() if each is not own]
         refused = [each.refused_at for each in others if now - each.refused_at <= TOGETHER_S and not each.works]
@@ -548,7 +557,7 @@ class Lane:
 
     def _others_are_answered(self, now: float, family: str) -> bool:
         """Whether requests of other families are answered while this one is refused."""
-        since = min(self.allowance(family).fate.refused_since, now - TOGETHER_S)
+        since = min(self.allowances[family].fate.refused_since, now - TOGETHER_S)
         return any(each.fate.answered_at >= since for name, each in self.allowances.items() if name != family)
 
     def _note_cut(self, now: float, refused: str | None, before: float, *, doubtful: bool) -> None:
@@ -564,7 +573,7 @@ class Lane:
         answered, so it wasn't congestion. Return whether the level changed."""
         assert self._refused_cut is not None
         refused, level = self._refused_cut
-        if answered != refused and granted_at < self.allowance(refused).fate.refused_since:
+        if answered != refused and granted_at < self.allowances[refused].fate.refused_since:
             return False
         self._refused_cut = None
         if answered == refused or not self.aimd.regain(now, level):

@@ -42,7 +42,7 @@ def _take_windows(lane: Lane, leasing: Leasing, *, had_credits: bool) -> None:
     limits = lease.limits or {}
     for family in {family for family, _ in (*given, *limits, *lease.in_force)} - lane.allowances.keys():
         if len(lane.allowances) < FAMILIES_KEPT // 2:  # those used here aren't dropped for those of others
-            lane.allowance(family)
+            _ = lane.allowances[family]  # opens them
     for family, allowance in lane.allowances.items():
         for kind, window in allowance.windows.items():
             credits = window.credits
@@ -163,13 +163,13 @@ def lane_report(lane: Lane, leasing: Leasing, now: float) -> LaneReport:
 def _windows(lane: Lane, family: str) -> list[tuple[WindowKey, Window]]:
     if not lane.settings.rate_windows:
         return []
-    windows = lane.allowance(family).windows
+    windows = lane.allowances[family].windows
     return [((family, kind), window) for kind, window in windows.items() if window.limiting]
 
 
 def _amount(lane: Lane, window: Window, ticket: Ticket) -> float:
     """Return what has to be left of the window's credits for the ticket to be sent."""
-    amount = lane.allowance(ticket.request.family).amount(window.kind, ticket)
+    amount = lane.allowances[ticket.request.family].amount(window.kind, ticket)
     return min(amount, MAX_SHARE * window.full)
 
 

@@ -200,7 +200,7 @@ async def test_latency_of_whole_answers() -> None:
         _, headers = await direct.head()
         await direct.body(headers)
         (lane,) = proxy.proxy.engine._scheduler.lanes.values()
-        pace = lane.allowance("m").pace
+        pace = lane.allowances["m"].pace
         assert (pace.first.any_s, pace.whole.any_s > 0) == (math.inf, True)
 
 

@@ -441,7 +441,9 @@ class Reference:
             )
 
 
-def next_of(queue: LaneQueue, scheduler: Scheduler, now: float, delay_s: Callable[[Ticket], float]) -> Ticket | None:
+def next_of(
+    queue: LaneQueue, scheduler: Scheduler, now: float, delay_s: Callable[[Ticket, float], float]
+) -> Ticket | None:
     """Return the first ticket that no window holds, found by looking at each that waits: by class, then by what the
     agents were served, then by the agent's own order. A family whose first ticket is held waits as a whole."""
     waiting = [
@@ -491,7 +493,7 @@ def next_of(queue: LaneQueue, scheduler: Scheduler, now: float, delay_s: Callabl
         free = []
         for family in {ticket.request.family for ticket in waiting if ticket.priority is priority} - held:
             first = first_of(family, priority)
-            if delay_s(first[-1]) > 0:
+            if delay_s(first[-1], now) > 0:
                 held.add(family)
             else:
                 free.append(first)

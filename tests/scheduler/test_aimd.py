@@ -23,7 +23,7 @@ def at_level(level: float, *, ceiling: float = 16.0) -> Aimd:
 def test_grows_by_alpha_on_a_good_latency_while_the_gate_is_full() -> None:
     """Equation 2, first case."""
     aimd = at_level(4)
-    aimd.gate_full()
+    aimd.saturated = True
     assert aimd.sample(10.0, 1.0, 9.0)
     assert aimd.level == 4.5
 
@@ -38,7 +38,7 @@ def test_does_not_grow_while_the_gate_has_room() -> None:
 def test_must_be_full_again_for_every_step() -> None:
     """One full moment pays for one step."""
     aimd = at_level(4)
-    aimd.gate_full()
+    aimd.saturated = True
     aimd.sample(10.0, 1.0, 9.0)
     assert not aimd.sample(20.0, 1.0, 19.0)
     assert aimd.level == 4.5
@@ -48,7 +48,7 @@ def test_never_grows_beyond_the_ceiling() -> None:
     """Equation 2: min(C_max, c + alpha)."""
     aimd = at_level(15.75)
     for now in (10.0, 20.0, 30.0):
-        aimd.gate_full()
+        aimd.saturated = True
         aimd.sample(now, 1.0, now - 1)
     assert aimd.level == 16.0
 
@@ -80,9 +80,9 @@ def test_judges_by_the_mean_over_the_window() -> None:
 def test_takes_no_step_before_the_update_interval_is_over(after_s: float) -> None:
     """A change is given the update interval to show its effect."""
     aimd = at_level(4)
-    aimd.gate_full()
+    aimd.saturated = True
     aimd.sample(10.0, 0.1, 9.9)
-    aimd.gate_full()
+    aimd.saturated = True
     assert not aimd.sample(10.0 + after_s, 0.1, 10.0)
     assert aimd.level == 4.5
 
@@ -90,9 +90,9 @@ def test_takes_no_step_before_the_update_interval_is_over(after_s: float) -> Non
 def test_takes_no_step_before_a_mean_latency_is_over() -> None:
     """Slow answers show a change later than the update interval."""
     aimd = at_level(4)
-    aimd.gate_full()
+    aimd.saturated = True
     aimd.sample(10.0, 1.9, 8.0)
-    aimd.gate_full()
+    aimd.saturated = True
     assert not aimd.sample(11.5, 1.9, 10.0)
     assert aimd.sample(11.9, 1.9, 10.0)
 
@@ -100,7 +100,7 @@ def test_takes_no_step_before_a_mean_latency_is_over() -> None:
 def test_an_error_cuts_at_once() -> None:
     """Equation 2, third case: no update interval is waited for."""
     aimd = at_level(8)
-    aimd.gate_full()
+    aimd.saturated = True
     aimd.sample(10.0, 1.0, 9.0)
     assert aimd.congested(10.1, 10.0, 8)
     assert aimd.level == 4.25

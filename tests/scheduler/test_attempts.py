@@ -229,7 +229,7 @@ def test_a_failed_connect_uses_no_allowance() -> None:
     """Nothing reached the provider; anything else may have been counted there."""
     hands = Hands(lane_config(slots=0, rpm=10))
     hands.fail(hands.arrive("a"), failure(FailureKind.CONNECT))
-    window = hands.lane.allowance("m").windows[WindowKind.REQUESTS]
+    window = hands.lane.allowances["m"].windows[WindowKind.REQUESTS]
     assert window.remaining(hands.now) == 10
     hands.fail(hands.arrive("b"), failure(FailureKind.DISCONNECTED))
     assert window.remaining(hands.now) == 9

@@ -48,7 +48,7 @@ def waited_s(hands: Hands, ticket: Ticket, most_s: float = 60.0) -> float:
 
 
 def window(hands: Hands, family: str = "m") -> Window:
-    return hands.lane.allowance(family).windows[REQUESTS]
+    return hands.lane.allowances[family].windows[REQUESTS]
 
 
 @pytest.mark.parametrize("reset_in_s", LATE + ABSURD)

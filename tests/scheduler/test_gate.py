@@ -24,11 +24,11 @@ def test_admits_while_fewer_are_active_than_the_limit() -> None:
     """The paper's equation 1: admit while A < C_max."""
     gate = Gate(2)
     assert gate.free
-    gate.enter()
+    gate.active += 1
     assert gate.free
-    gate.enter()
+    gate.active += 1
     assert not gate.free
-    gate.leave()
+    gate.active -= 1
     assert gate.free
 
 
@@ -36,13 +36,13 @@ def test_lowering_takes_effect_as_requests_complete() -> None:
     """More may be active than the limit for a while; there is room again only below it."""
     gate = Gate(3)
     for _ in range(3):
-        gate.enter()
+        gate.active += 1
     gate.limit = 1
     assert gate.active == 3
-    gate.leave()
-    gate.leave()
+    gate.active -= 1
+    gate.active -= 1
     assert not gate.free
-    gate.leave()
+    gate.active -= 1
     assert gate.free
 
 

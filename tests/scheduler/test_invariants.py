@@ -216,7 +216,7 @@ class Histories(RuleBasedStateMachine):
         """Compare what a queue picks with the first of all its tickets."""
 
         def compared(
-            queue: LaneQueue, now: float, delay_s: Callable[[Ticket], float], free: float = math.inf
+            queue: LaneQueue, now: float, delay_s: Callable[[Ticket, float], float], free: float = math.inf
         ) -> tuple[Ticket | None, float]:
             found, again_in_s = pick(queue, now, delay_s, free)
             first = next_of(queue, self.hands.scheduler, now, delay_s)

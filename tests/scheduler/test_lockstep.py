@@ -83,7 +83,7 @@ def test_what_is_in_flight_counts_in_the_window_that_it_turned_out_to_be() -> No
     said(hands, "haiku", 60, 50.0)
     in_flight = [hands.arrive(family=family) for family in ("opus", "haiku") * 4]
     together(hands)
-    assert hands.lane.allowance("opus").windows[WindowKind.REQUESTS].stated.pending == len(in_flight)
+    assert hands.lane.allowances["opus"].windows[WindowKind.REQUESTS].stated.pending == len(in_flight)
     said(hands, "haiku", 8, 42.0)  # which the eight in flight may take
     waits = hands.arrive(family="opus")
     assert waits.in_queue

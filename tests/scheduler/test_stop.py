@@ -57,7 +57,7 @@ def test_what_is_in_flight_is_to_be_ended() -> None:
     hands.leave(in_flight, Usage(100, 0, 0, 7))
     assert hands.lane.gate.active == 1
     assert hands.seen(Abandoned) == [Abandoned(0.0, in_flight.id, "a", LANE, True, Usage(100, 0, 0, 7))]
-    window = hands.lane.allowance("m").windows[WindowKind.TOKENS]
+    window = hands.lane.allowances["m"].windows[WindowKind.TOKENS]
     assert (window.used - window.reserved, other.refusal) == (107.0, None)
 
 

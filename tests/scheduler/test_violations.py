@@ -73,7 +73,7 @@ def shut_for_nothing(hands: Hands) -> None:
 
 
 def window_keeps(hands: Hands) -> None:
-    next(iter(hands.lane.allowance("m").windows.values())).reserved += 1
+    next(iter(hands.lane.allowances["m"].windows.values())).reserved += 1
 
 
 def lost_probe(hands: Hands) -> None:

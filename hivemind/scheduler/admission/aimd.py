@@ -21,7 +21,7 @@ class Gate:
     """The admission gate: counts requests in flight (A) against a limit (C_max) that may change at any moment.
 
     Raising the limit makes room at once; lowering it takes effect as requests complete, so `active` may exceed `limit`
-    for a while. The owner of the queue reads :attr:`free` and calls :meth:`enter` for each ticket it grants.
+    for a while. The owner of the queue reads :attr:`free`, and counts the tickets that it grants.
     """
 
     limit: float
@@ -44,14 +44,6 @@ class Gate:
         """Number of free slots."""
         return self.slots - self.active
 
-    def enter(self) -> None:
-        """Take a slot for a granted ticket."""
-        self.active += 1
-
-    def leave(self) -> None:
-        """Release the slot of an ended attempt."""
-        self.active -= 1
-
 
 class Aimd:
     """The concurrency level c_t of one lane; the caller hands it to the gate after every call that changed it."""
@@ -64,7 +56,8 @@ class Aimd:
         self._samples: deque[tuple[float, float]] = deque(maxlen=config.window)  # latencies, and their excess
         self._sum = self._excess = 0.0
         self.too_slow_s = 0.0  # the mean excess of the last cut for latency
-        self._saturated = False
+        self.saturated = False
+        """The gate has had no free slot: the level limits, not the demand."""
         self._changed_at = -math.inf
         self._cut_at = -math.inf
         self.shared = False
@@ -82,10 +75,6 @@ class Aimd:
     def mean_excess_s(self) -> float | None:
         """Mean of what the latencies of the window are beyond what their requests take alone."""
         return self._excess / len(self._samples) if self._samples else None
-
-    def gate_full(self) -> None:
-        """Note that the gate has no free slot: the level limits, not the demand."""
-        self._saturated = True
 
     def sample(
         self,
@@ -112,8 +101,8 @@ class Aimd:
         samples.append((latency_s, excess_s))
         self._sum += latency_s
         self._excess += excess_s
-        mean, since_s = self._sum / len(samples), now - self._changed_at
-        if since_s < config.update_interval_s or since_s < mean or self.pinned:
+        since_s = now - self._changed_at
+        if since_s < config.update_interval_s or since_s < self._sum / len(samples) or self.pinned:
             return False
         if self._excess / len(samples) > config.latency_target_s:
             # Latency alone doesn't impose a limit where none is configured.
@@ -123,14 +112,14 @@ class Aimd:
             self.level = max(reach, config.floor)
             self._changed_at = now
             return True
-        if not self._saturated or self.level >= min(reach, self.ceiling):
+        if not self.saturated or self.level >= min(reach, self.ceiling):
             return False
         if self.shared:
             self._may_grow = True
             return False
         self.level = min(self.ceiling, self.level + config.alpha)
         self._changed_at = now
-        self._saturated = False
+        self.saturated = False
         return True
 
     def congested(self, now: float, started_at: float, active: int) -> bool:
@@ -191,7 +180,7 @@ class Aimd:
         """Return by how much a shared level may grow, by what was seen since this was called last."""
         grow = self.config.alpha if self._may_grow and not self.pinned else 0.0
         if self._may_grow:
-            self._may_grow = self._saturated = False
+            self._may_grow = self.saturated = False
         return grow
 
     def _height(self, active: int) -> float:
@@ -211,4 +200,4 @@ class Aimd:
         self._changed_at = now
         self._samples.clear()
         self._sum = self._excess = 0.0
-        self._saturated = self._may_grow = False
+        self.saturated = self._may_grow = False

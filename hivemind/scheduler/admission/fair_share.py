@@ -30,6 +30,7 @@ OWED_S = 60.0  # a debt is forgotten when nothing was added to it for so long
 BEFORE_ALL = -1e15
 OVERDUE = BEFORE_ALL / 2
 """Sorts before anything an agent was served; with a time added that is the order among overdue agents."""
+_QUEUED = TicketState.QUEUED  # an enumeration's members are looked up slowly
 FEW = 16  # invalid entries that a heap may keep
 
 Key = tuple[int, float, int]
@@ -44,7 +45,7 @@ Head = tuple[float, Key, Ticket, "Share"]
 
 def valid(key: Key, ticket: Ticket) -> bool:
     """Whether the heap entry still stands for a ticket that waits."""
-    return ticket.state is TicketState.QUEUED and ticket.entry == key[2]
+    return ticket.state is _QUEUED and ticket.entry == key[2]
 
 
 @dataclass(slots=True, eq=False)
@@ -117,11 +118,9 @@ class Share:
 
     def tally(self, priority: Priority) -> Tally:
         """Return what it was served in a class; a newcomer to the class begins at its level."""
-        try:
-            return self.tallies[priority]
-        except KeyError:
+        if (tally := self.tallies.get(priority)) is None:
             tally = self.tallies[priority] = Tally(self.levels[priority])
-            return tally
+        return tally
 
     def standing(self, priority: Priority) -> float:
         """Return what sorts those of a class that compete: the virtual time of the next request."""
@@ -155,7 +154,7 @@ class Backlog:
         heap = self.heap  # as `_first` does, without its calls: this is asked several times a grant
         while heap:
             key, ticket = heap[0]
-            if ticket.state is TicketState.QUEUED and ticket.entry == key[2]:
+            if ticket.state is _QUEUED and ticket.entry == key[2]:
                 return key
             heappop(heap)
         return None
@@ -186,13 +185,15 @@ class Backlog:
         self.bounds.clear()
         self.stamp += 1
 
-    def leave(self) -> None:
-        """Count one ticket less. If nothing is granted for long, entries of tickets that came and left are removed, so
-        that they don't pile up behind those that stay."""
+    def leave(self, ticket: Ticket) -> None:
+        """Count this ticket no longer. If nothing is granted for long, entries of tickets that came and left are
+        removed, so that they don't pile up behind those that stay."""
         self.waiting -= 1
         if not self.waiting:
             self.clear()
             return
+        if self.heap and self.heap[0][1] is ticket:
+            heappop(self.heap)
         for heap in (self.heap, self.bounds):
             if len(heap) > 2 * self.waiting + FEW:
                 heap[:] = [entry for entry in heap if valid(*entry)]

@@ -58,7 +58,9 @@ class LaneQueue:
         self._trees: dict[str, Share] = {}
         """By agent, its share among its siblings."""
         self._unserved_since = [0.0] * len(Priority)
-        self._passes = [0] * len(Priority)  # by class: grants in a row that passed it by
+        self._contended = 0  # grants while others waited
+        self._last_grant = [0] * len(Priority)
+        """By class: the number of them at its last one, or when it began to wait."""
         self._entries = 0
         self._counts = [0] * len(Priority)  # by class: tickets that wait
         self._levels = [0.0] * len(Priority)
@@ -78,9 +80,9 @@ class LaneQueue:
         line: Line = band
         if not self._counts[priority]:
             self._unserved_since[priority] = now
-            self._passes[priority] = 0
+            self._last_grant[priority] = self._contended
         for each in share.descent:
-            tally = each.tally(priority)
+            tally = each.tallies.get(priority) or each.tally(priority)
             if not each.waiting:
                 each.since, each.overdue = now, False
             if not tally.waiting:
@@ -122,7 +124,7 @@ class LaneQueue:
             each.tallies[priority].waiting -= 1
             backlog = each.backlogs[place]
             backlog.among.waiting -= 1
-            backlog.leave()
+            backlog.leave(ticket)
             if not backlog.waiting:
                 del each.backlogs[place]  # or each agent would keep one for every model that it ever used
         if not band.waiting:
@@ -144,7 +146,7 @@ class LaneQueue:
     def regroup(self, moved: list[Agent], parent: Agent, tickets: list[Ticket], now: float) -> None:
         """Count these waiting tickets, of agents that got another line of ancestors and of the new parent, where they
         belong now."""
-        served = self._unserved_since[:], self._passes[:]
+        served = self._unserved_since[:], self._last_grant[:]
         for ticket in tickets:
             self.drop(ticket)
         for agent in (parent, *moved):
@@ -155,10 +157,10 @@ class LaneQueue:
             tree.paused = False  # the parent's own requests are a member of it
         for ticket in tickets:
             self.push(ticket, now)
-        self._unserved_since, self._passes = served  # a class of which all were moved waits as long as it did
+        self._unserved_since, self._last_grant = served  # a class of which all were moved waits as long as it did
 
     def pick(
-        self, now: float, delay_s: Callable[[Ticket], float], free: float = math.inf
+        self, now: float, delay_s: Callable[[Ticket, float], float], free: float = math.inf
     ) -> tuple[Ticket | None, float]:
         """Return the ticket to send next, left in place, or else the seconds until one may be sent.
 
@@ -189,7 +191,7 @@ class LaneQueue:
                 oldest = ticket
         return oldest
 
-    def ready(self, now: float, delay_s: Callable[[Ticket], float]) -> Ticket | None:
+    def ready(self, now: float, delay_s: Callable[[Ticket, float], float]) -> Ticket | None:
         """Return a ticket that nothing but slots may keep, as :meth:`pick` would find it; changes nothing."""
         best, _ = self._best(now, delay_s, {})
         return None if best is None else best[2]
@@ -197,7 +199,7 @@ class LaneQueue:
     @property
     def in_order(self) -> bool:
         """Whether a ticket waits of an agent that :meth:`pause` doesn't leave out."""
-        return any(band.waiting and band.top() is not None for band in self._bands.values())
+        return any(band.top() is not None for band in self._bands.values())
 
     def agents(self) -> Iterator[tuple[str, bool]]:
         """Yield the agents of which tickets wait, and whether :meth:`pause` leaves them out of the order."""
@@ -205,7 +207,7 @@ class LaneQueue:
 
     def places(self) -> set[tuple[str, Priority]]:
         """Return the families and classes of which tickets wait."""
-        return {place for place, band in self._bands.items() if band.waiting}
+        return set(self._bands)
 
     def in_line(self, now: float) -> Iterator[tuple[str, Priority, int, Ticket]]:
         """Yield family, class, number and the next of each agent's waiting tickets, without those that :meth:`pause`
@@ -231,25 +233,26 @@ class LaneQueue:
         """Return the ticket that is next in line, by family."""
         heads: dict[str, Ticket] = {}
         for (family, priority), band in self._bands.items():
-            head = band.head(now) if band.waiting else None
+            head = band.head(now)
             if head is not None and (family not in heads or priority < heads[family].priority):
                 heads[family] = head[2]
         return heads
 
-    def _best(self, now: float, delay_s: Callable[[Ticket], float], held: dict[str, Band]) -> tuple[Head | None, float]:
+    def _best(
+        self, now: float, delay_s: Callable[[Ticket, float], float], held: dict[str, Band]
+    ) -> tuple[Head | None, float]:
         """Return the first ticket that no rate window holds with its sort key, and the shortest delay of those before
         it, whose families and bands are put into `held`."""
         soonest = math.inf
-        bands = [(family, band) for (family, _), band in self._bands.items() if band.waiting]
         for priority in self._classes(now):
             best: Head | None = None
-            for family, band in bands:
+            for (family, _), band in self._bands.items():
                 if band.priority is not priority or family in held:
                     continue
                 head = band.head(now)
                 if head is None:
                     continue
-                delay = delay_s(head[2])
+                delay = delay_s(head[2], now)
                 if delay > 0:
                     held[family] = band
                     soonest = min(soonest, delay)
@@ -265,13 +268,13 @@ class LaneQueue:
         ticket.shared = ticket.weight
         share = self._shares.get(ticket.agent.name) or self._share(ticket.agent, now)
         if self.waiting:
-            self._passes = [passes + 1 for passes in self._passes]
-            self._passes[priority] = 0
+            self._contended += 1
+            self._last_grant[priority] = self._contended
             self._unserved_since[priority] = now
         charged: list[tuple[Share, Tally]] = []
         waiting = self._counts[priority]
         for each in share.descent:
-            tally = each.tally(priority)
+            tally = each.tallies.get(priority) or each.tally(priority)
             contended = waiting > tally.waiting
             waiting = tally.waiting
             if contended and not each.overdue and tally.served > each.levels[priority]:
@@ -334,7 +337,7 @@ class LaneQueue:
         """Yield the next tickets in the order in which they would be sent if no others came and every estimate were
         right, for people."""
         for priority in self._classes(now):
-            bands = [band for band in self._bands.values() if band.waiting and band.priority is priority]
+            bands = [band for band in self._bands.values() if band.priority is priority]
             turns = [band.turn for band in bands if band.turn is not None and band.kept(now) is not None]
             kept = frozenset(share for backlog in turns for share in backlog.share.line)
             for _, ticket in islice(in_turn([*bands], now, kept), count):
@@ -444,7 +447,7 @@ class LaneQueue:
         return max(soonest, 0.001)  # sums of floats may come out a little before the moment
 
     def _rank(self, priority: Priority, now: float) -> tuple[int, float]:
-        if self._passes[priority] >= self._config.max_passes:
+        if self._contended - self._last_grant[priority] >= self._config.max_passes:
             return -1, self._unserved_since[priority]
         aged = int((now - self._unserved_since[priority]) / self._config.ageing_s)
         return max(0, priority - aged), self._unserved_since[priority] if aged else math.inf
