@@ -117,7 +117,8 @@ class Account:
     ever: Spent = field(default_factory=Spent)
     at_day: Spent = field(default_factory=Spent)  # what `ever` was when the day began
     at_run: Spent = field(default_factory=Spent)  # what `ever` was when the run began
-    reserved_tokens: int = 0  # estimated use of the requests in flight
+    reserved_tokens: int = 0
+    """Estimated use of the requests in flight; as the next two, counted only while there is a budget."""
     reserved_dollars: float = 0.0
     in_flight: int = 0
     warned: int = 0  # the highest mark of its budget that a warning was emitted for
@@ -211,14 +212,17 @@ class Account:
         here_tokens, here_dollars = self._counted_here()
         return now < share.until and here_tokens + tokens <= share.tokens and here_dollars + dollars <= share.dollars
 
+    def reserve(self, tokens: int, dollars: float, requests: int = 1) -> None:
+        """Set aside the estimate of a request that is in flight from now on; what is negative is freed."""
+        self.in_flight += requests
+        self.reserved_tokens += tokens
+        self.reserved_dollars += dollars
+
     def absorb(self, part: Account, factor: int) -> None:
         """Count another account's use here too (`factor` 1), or no longer (-1)."""
         self.ever = self.ever.plus(part.ever, factor)
         self.at_day = self.at_day.plus(part.at_day, factor)
         self.at_run = self.at_run.plus(part.at_run, factor)
-        self.in_flight += factor * part.in_flight
-        self.reserved_tokens += factor * part.reserved_tokens
-        self.reserved_dollars += factor * part.reserved_dollars
 
     def state(self) -> BudgetState:
         """Return the budget and how much of it is used, for people."""

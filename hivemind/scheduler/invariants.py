@@ -185,17 +185,15 @@ def _slots(scheduler: Scheduler, tickets: _Tickets) -> Iterator[Violation]:
 def _accounts(scheduler: Scheduler, tickets: _Tickets) -> Iterator[Violation]:
     held: dict[int, list[float]] = {}
     for ticket in tickets.in_flight:
-        for account in ticket.agent.accounts:
+        for account in ticket.agent.limits:
             sums = held.setdefault(id(account), [0, 0, 0.0])
             sums[0] += 1
             sums[1] += ticket.reserved_tokens
             sums[2] += ticket.reserved_dollars
-    yield from _account(scheduler.pool, held.get(id(scheduler.pool), _NONE))
-    for agent in scheduler.agents.values():
-        for account in (agent.own, agent.tree):
-            sums = held.get(id(account), _NONE)
-            if sums is not _NONE or account.in_flight or account.reserved_tokens or account.budget:
-                yield from _account(account, sums)
+    own = (account for agent in scheduler.agents.values() for account in (agent.own, agent.tree))
+    for account in (scheduler.pool, *own):
+        if account.budget:
+            yield from _account(account, held.get(id(account), _NONE))
 
 
 _NONE: list[float] = [0, 0, 0.0]
@@ -214,7 +212,7 @@ def _account(account: Account, sums: list[float]) -> Iterator[Violation]:
     if not _near(account.reserved_dollars, dollars):
         text = f"{of} reserves ${account.reserved_dollars:.6f}, but requests in flight hold ${dollars:.6f}."
         yield Violation("budget", "", name, text)
-    if account.shut is not (bool(account.budget) and account.full):
+    if account.shut is not account.full:
         yield Violation("budget", "", name, f"{of} is{_not(account.shut)} shut, but should{_not(account.full)} be.")
     if account.short and not count and account.shared is None:  # else they wait for another proxy's, perhaps
         agents = _plural(len(account.short), "agent waits", "agents wait")

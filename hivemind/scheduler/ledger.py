@@ -15,8 +15,8 @@ from hivemind.scheduler.agents import Agents
 from hivemind.scheduler.commands import Rejected, SetBudget
 from hivemind.scheduler.config import BudgetConfig
 from hivemind.scheduler.events import BudgetState, BudgetWarned, Event, PriceUnknown
-from hivemind.scheduler.ticket import FINAL_STATUS, Agent, Refusal, Ticket
-from hivemind.scheduler.types import DEAREST, Price, Usage
+from hivemind.scheduler.ticket import FINAL_STATUS, Agent, Refusal, Ticket, TicketState
+from hivemind.scheduler.types import DEAREST, Price, Usage, record
 
 WARN_SHARE = 0.85
 MOST_TOKENS = 10**15  # a ceiling that every reader of a snapshot can represent exactly
@@ -36,7 +36,7 @@ class Review:
     """Agents whose waiting tickets are to be refused."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Waiting:
     """A usage that waits for its price."""
 
@@ -117,13 +117,9 @@ class Ledger:
         agent = ticket.agent
         tokens = ticket.reserved_tokens = ticket.estimated_input + ticket.estimated_output
         dollars = ticket.reserved_dollars = self._estimate(ticket) if agent.limits else 0.0
-        for account in agent.accounts:
-            account.in_flight += 1
-            account.reserved_tokens += tokens
-            if dollars:
-                account.reserved_dollars += dollars
         held: list[Agent] = []
         for account in agent.limits:
+            account.reserve(tokens, dollars)
             if not account.shut and account.full:
                 account.shut = True
                 held += self._members(account)
@@ -132,14 +128,11 @@ class Ledger:
     def settle(self, ticket: Ticket, usage: Usage | None, now: float) -> None:
         """Free what was set aside for an attempt that has ended, and charge what it used."""
         agent, model = ticket.agent, ticket.request.model
-        reserved_tokens, reserved_dollars = ticket.reserved_tokens, ticket.reserved_dollars
         tokens, dollars, unpriced, guessed = _FREE if usage is None else self._cost(ticket.provider, model, usage)
         estimated = tokens if guessed else 0 if usage is None else usage.estimated_tokens
+        for account in agent.limits:
+            account.reserve(-ticket.reserved_tokens, -ticket.reserved_dollars, -1)
         for account in agent.accounts:
-            account.in_flight -= 1
-            account.reserved_tokens -= reserved_tokens
-            if reserved_dollars:
-                account.reserved_dollars -= reserved_dollars
             ever = account.ever
             ever.tokens += tokens
             ever.dollars += dollars
@@ -279,8 +272,11 @@ class Ledger:
             account.members.clear()
             account.short.clear()
             self._share(account)
-            account.shut = bool(account.budget) and account.full
             charged = self._charged(account)
+            account.in_flight, account.reserved_tokens, account.reserved_dollars = 0, 0, 0.0
+            for agent in charged if account.budget else ():
+                _reserve_again(account, agent)
+            account.shut = bool(account.budget) and account.full
             for agent in charged:
                 if account.budget:
                     account.members[agent.name] = None
@@ -383,6 +379,8 @@ class Ledger:
         agent.limits = tuple(account for account in chain if account.budget)
         for account in agent.limits:
             account.members[agent.name] = None
+            if account in fresh:
+                _reserve_again(account, agent)
 
     def set_aside(self, agent: Agent) -> None:
         """Drop an agent that isn't at hand any more from the members of its accounts; :meth:`open` brings it back."""
@@ -423,6 +421,13 @@ def check_budget(command: SetBudget) -> None:
         raise Rejected("covers: the pool covers all agents")
     if command.agent == "":
         raise Rejected("an agent needs a name")
+
+
+def _reserve_again(account: Account, agent: Agent) -> None:
+    """Set aside what the agent's requests in flight will use, in an account that counts them from now on."""
+    for ticket in agent.tickets.values() if agent.in_flight else ():
+        if ticket.state is TicketState.IN_FLIGHT:
+            account.reserve(ticket.reserved_tokens, ticket.reserved_dollars)
 
 
 def _used_up(account: Account) -> Refusal:

@@ -202,6 +202,8 @@ def test_a_parent_that_is_known_later_inherits_what_the_child_used() -> None:
     hands = hands_with()
     use(hands, "child", 70)
     in_flight = hands.arrive("child", size=4, max_out=1)
+    hands.apply(BeginAgent("root"))
+    hands.apply(SetBudget("root", tokens=900, covers="subtree"))
     hands.apply(BeginAgent("child", parent="root", resumed=True))
     hands.apply(BeginAgent("root", parent="child", resumed=True))
     root = hands.scheduler.agents["root"]
@@ -347,5 +349,6 @@ def test_a_part_that_a_part_started_counts_once_in_an_ancestor_that_is_known_lat
     hands.succeed(hands.arrive("ann/deeper", parent="ann/sub"), Usage(10))
     hands.arrive("ann/deeper")
     hands.apply(BeginAgent("ann", "ben"))
+    hands.apply(SetBudget("ben", tokens=900, covers="subtree"))
     tree = hands.scheduler.agents["ben"].tree
     assert (tree.ever.tokens, tree.in_flight) == (110, 1)
