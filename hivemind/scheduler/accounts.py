@@ -46,6 +46,9 @@ class Spent:
         return self.plus(other, -1)
 
 
+NOTHING = Spent()  # never changed
+
+
 @record
 class Unpriced:
     """What a request used before prices were known: its tokens are counted, its dollars aren't yet."""
@@ -117,6 +120,8 @@ class Account:
     ever: Spent = field(default_factory=Spent)
     at_day: Spent = field(default_factory=Spent)  # what `ever` was when the day began
     at_run: Spent = field(default_factory=Spent)  # what `ever` was when the run began
+    so_far: Spent = field(default_factory=Spent)
+    """Known use of the requests in flight, as it was when it was saved last."""
     reserved_tokens: int = 0
     """Estimated use of the requests in flight; as the next two, counted only while there is a budget."""
     reserved_dollars: float = 0.0

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from hivemind.scheduler.accounts import NO_BUDGET, POOL, Account, Budget, Period, Share, Spent, Unpriced
+from hivemind.scheduler.accounts import NO_BUDGET, NOTHING, POOL, Account, Budget, Period, Share, Spent, Unpriced
 from hivemind.scheduler.agents import Agents
 from hivemind.scheduler.commands import Rejected, SetBudget
 from hivemind.scheduler.config import BudgetConfig
@@ -154,6 +154,23 @@ class Ledger:
         tokens, dollars, unpriced, guessed = self._cost(provider, model, usage)
         return Spent(tokens, dollars, unpriced, tokens if guessed else usage.estimated_tokens)
 
+    def recount(self, agent: Agent) -> None:
+        """Have the agent's accounts count what its requests in flight are known to have used by now."""
+        used = NOTHING
+        for ticket in agent.tickets.values():
+            if ticket.so_far is not None:
+                cost = self.cost(ticket.provider, ticket.request.model, ticket.so_far)
+                used = cost if used is NOTHING else used.plus(cost)
+        self._count(agent, used)
+
+    def _count(self, agent: Agent, used: Spent) -> None:
+        if used == agent.so_far:
+            return
+        more, agent.so_far = used.plus(agent.so_far, -1), used
+        for account in agent.accounts:
+            counted = account.so_far.plus(more)
+            account.so_far = counted if counted.tokens else NOTHING  # or rounding would be left of the dollars
+
     def _cost(self, provider: str, model: str, usage: Usage) -> tuple[int, float, int, bool]:
         """Return the tokens, the dollars, the tokens without a price, and whether the dollars are another model's."""
         tokens = usage.total
@@ -173,6 +190,7 @@ class Ledger:
         """Use these prices from now on, for what was used before too."""
         self._price = price
         waiting, self._waiting = self._waiting, {}
+        self.unsaved.update([agent.name for agent in self._agents.values() if agent.in_flight])
         for name, usages in waiting.items():
             if (agent := self._agents.find(name)) is not None:
                 for each in usages:
@@ -375,7 +393,10 @@ class Ledger:
             account.absorb(agent.own, 1)
             for sub in subs:  # a part of the agent's own account, and charged by itself
                 account.absorb(sub.own, -1)
+        so_far = agent.so_far
+        self._count(agent, NOTHING)
         agent.accounts = tuple(chain)
+        self._count(agent, so_far)
         agent.limits = tuple(account for account in chain if account.budget)
         for account in agent.limits:
             account.members[agent.name] = None

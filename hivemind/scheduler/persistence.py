@@ -8,16 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import field
+from itertools import islice
 
-from hivemind.scheduler.accounts import POOL, Account, Budget, Spent, Unpriced
+from hivemind.scheduler.accounts import NOTHING, POOL, Account, Budget, Spent, Unpriced
 from hivemind.scheduler.dispatcher import Dispatcher
 from hivemind.scheduler.events import AgentRecalled, BudgetWarned
 from hivemind.scheduler.tasks import SavedTask
 from hivemind.scheduler.ticket import Agent
 from hivemind.scheduler.types import Priority, record
 from hivemind.scheduler.work import Work
-
-_NOTHING = Spent()
 
 
 @record
@@ -72,25 +71,28 @@ class Unsaved:
         return bool(self.agents or self.tasks or self.forgotten or self.works)
 
 
-def take_unsaved(dispatcher: Dispatcher) -> Unsaved:
-    """Return what has to be saved now, all of it at once, and count it as saved."""
+def take_unsaved(dispatcher: Dispatcher, most: int | None = None) -> Unsaved:
+    """Return what has to be saved now, and count it as saved; of `most` agents, and those that started them."""
     agents, ledger, board = dispatcher.agents, dispatcher.ledger, dispatcher.tasks
-    names = set(ledger.unsaved)
-    for name in ledger.unsaved:
+    taken = set(islice(ledger.unsaved, most))
+    ledger.unsaved -= taken
+    names = set(taken)
+    for name in taken:
         agent = agents.find(name)
+        if agent is not None:
+            ledger.recount(agent)
         while agent is not None and (agent := agent.parent) is not None and agent.name not in names:
             names.add(agent.name)  # its subtree's account has changed too
     changed = [agent for name in names if (agent := agents.find(name)) is not None]
-    in_flight = _used_in_flight(dispatcher)
-    saved = {agent.name: _saved(agent, in_flight, ledger.unpriced(agent)) for agent in changed}
+    saved = {agent.name: _saved(agent, ledger.unpriced(agent)) for agent in changed}
     if names:
         decided = ledger.pool.budget if ledger.pool_budgeted else None
-        counts = _counts(ledger.pool, in_flight)
+        counts = _counts(ledger.pool)
         saved[POOL] = SavedAgent(POOL, None, None, False, False, decided, counts, AccountCounts())
     tasks = {name: None if task is None else task.saved() for name, task in board.unsaved.items()}
     seen = {agent.name: agent.last_seen for agent in changed if agent.last_seen > -math.inf}
     forgotten = frozenset(agents.forgotten)
-    ledger.unsaved, board.unsaved, agents.forgotten = set(), {}, set()
+    board.unsaved, agents.forgotten = {}, set()
     return Unsaved(saved, seen, tasks, forgotten)
 
 
@@ -120,7 +122,7 @@ def restore(
         if pool.budget is not None:
             ledger.pool.budget = pool.budget
             ledger.pool_budgeted = True
-    ledger.unsaved = {name for name, saved in found.items() if saved.tree.in_flight != _NOTHING}
+    ledger.unsaved = {name for name, saved in found.items() if saved.tree.in_flight != NOTHING}
     for saved in found.values():
         if saved.unpriced and (agent := dispatcher.agents.find(saved.name)) is not None:
             ledger.recall(agent, saved.unpriced)
@@ -169,21 +171,7 @@ def _set(account: Account, counts: AccountCounts) -> None:
     account.ever, account.at_day, account.at_run = counts.ever.plus(counts.in_flight), counts.at_day, counts.at_run
 
 
-def _used_in_flight(dispatcher: Dispatcher) -> dict[Account, Spent]:
-    """Return what is known to be used by requests in flight, by the accounts that are charged with it."""
-    found: dict[Account, Spent] = {}
-    for agent in dispatcher.agents.values():
-        if not agent.in_flight:
-            continue
-        for ticket in agent.tickets.values():
-            if ticket.so_far is not None:
-                cost = dispatcher.ledger.cost(ticket.provider, ticket.request.model, ticket.so_far)
-                for account in agent.accounts:
-                    found[account] = found.get(account, _NOTHING).plus(cost)
-    return found
-
-
-def _saved(agent: Agent, in_flight: dict[Account, Spent], unpriced: tuple[Unpriced, ...]) -> SavedAgent:
+def _saved(agent: Agent, unpriced: tuple[Unpriced, ...]) -> SavedAgent:
     return SavedAgent(
         agent.name,
         None if agent.parent is None else agent.parent.name,
@@ -191,11 +179,11 @@ def _saved(agent: Agent, in_flight: dict[Account, Spent], unpriced: tuple[Unpric
         agent.paused,
         agent.stopped,
         agent.budget if agent.budgeted else None,
-        _counts(agent.own, in_flight),
-        _counts(agent.tree, in_flight),
+        _counts(agent.own),
+        _counts(agent.tree),
         unpriced,
     )
 
 
-def _counts(account: Account, in_flight: dict[Account, Spent]) -> AccountCounts:
-    return AccountCounts(account.ever.plus(_NOTHING), account.at_day, account.at_run, in_flight.get(account, _NOTHING))
+def _counts(account: Account) -> AccountCounts:
+    return AccountCounts(account.ever.plus(NOTHING), account.at_day, account.at_run, account.so_far)

@@ -408,9 +408,9 @@ class Scheduler(Dispatcher):
         """Whether something changed that a restart must know."""
         return bool(self.ledger.unsaved or self.tasks.unsaved or self.works.unsaved)
 
-    def take_unsaved(self) -> persistence.Unsaved:
-        """Return what changed since this was called last; the caller has to save it."""
-        return replace(persistence.take_unsaved(self), works=self.works.take_unsaved())
+    def take_unsaved(self, most: int | None = None) -> persistence.Unsaved:
+        """Return what changed since this was called last, of so many agents at `most`; the caller has to save it."""
+        return replace(persistence.take_unsaved(self, most), works=self.works.take_unsaved())
 
     def restore(
         self, agents: Iterable[persistence.SavedAgent], tasks: Iterable[SavedTask], now: float, *, new_run: bool

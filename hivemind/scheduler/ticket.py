@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal
 
-from hivemind.scheduler.accounts import Account, Budget
+from hivemind.scheduler.accounts import Account, Budget, Spent
 from hivemind.scheduler.events import Arrived, AttemptFailed, BudgetState
 from hivemind.scheduler.faults import Fault
 from hivemind.scheduler.limits import Reservation
@@ -84,6 +84,8 @@ class Agent:
     held: bool = False
     """Its tickets are left out of the queue's order: it is paused, short of budget, or its task waits."""
     in_flight: int = 0
+    so_far: Spent = field(default_factory=Spent)
+    """Its part of what its accounts count as the known use of requests in flight."""
     tickets: dict[int, Ticket] = field(default_factory=dict)  # all that aren't done
 
     def __post_init__(self) -> None:

@@ -13,6 +13,7 @@ from hivemind.store.store import Store
 
 EVERY_S = 0.3
 """Between two batches. With the time between two reports of a stream, a kill loses less than a second."""
+AGENTS_AT_ONCE = 100  # in one step of the loop, which takes about a millisecond
 
 
 class LedgerStore:
@@ -27,7 +28,7 @@ class LedgerStore:
         self._scheduler = scheduler
         self._store = store
         self._wall = wall
-        self.timer: asyncio.TimerHandle | None = None
+        self.timer: asyncio.Handle | None = None
         """Set while something waits to be written, which needs no further :meth:`look`."""
         kept, now = store.take(), self._loop.time()
         self._last = {run.agent: run for run in kept.runs}
@@ -44,7 +45,7 @@ class LedgerStore:
     def look(self) -> None:
         """Have what changed written soon, if anything did."""
         if self.timer is None and (self._scheduler.has_unsaved or self._runs):
-            self.timer = self._loop.call_later(EVERY_S, self.flush)
+            self.timer = self._loop.call_later(EVERY_S, self._begin)
 
     async def settled(self) -> None:
         """Wait until all that happened so far would survive a crash."""
@@ -85,12 +86,26 @@ class LedgerStore:
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
-        batch = self._take()
-        if batch:
+        self._put(None)
+
+    def _begin(self) -> None:
+        self._step(len(self._scheduler.ledger.unsaved))
+
+    def _step(self, left: int) -> None:
+        """Hand over what changed of so many agents, in steps between which traffic is served."""
+        self._put(AGENTS_AT_ONCE)
+        if left > AGENTS_AT_ONCE:
+            self.timer = self._loop.call_soon(self._step, left - AGENTS_AT_ONCE)
+        else:
+            self.timer = None
+            self.look()  # more may have changed meanwhile
+
+    def _put(self, most: int | None) -> None:
+        if batch := self._take(most):
             self._store.put(batch)
 
-    def _take(self) -> SavedBatch:
-        unsaved, wall, now = self._scheduler.take_unsaved(), self._wall(), self._loop.time()
+    def _take(self, most: int | None = None) -> SavedBatch:
+        unsaved, wall, now = self._scheduler.take_unsaved(most), self._wall(), self._loop.time()
         runs, self._runs = self._runs, {}
         seen = {name: wall - (now - at) for name, at in unsaved.seen.items()}
         works = {

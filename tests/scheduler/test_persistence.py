@@ -265,6 +265,22 @@ def test_nothing_to_write() -> None:
     assert not hands.scheduler.take_unsaved()
 
 
+def test_a_part_at_a_time() -> None:
+    """After the last part all is as if it had been taken at once, also of an agent that got a parent meanwhile."""
+    hands = fresh()
+    tickets = {name: hands.arrive(name) for name in ("a", "b", "c", "d")}
+    for number, ticket in enumerate(tickets.values()):
+        hands.scheduler.progress(0.0, ticket, 1, Usage(1024 << number))
+    saved = dict(hands.scheduler.take_unsaved(3).agents)
+    assert len(saved) == 4
+    hands.apply(cmd.BeginAgent("d", "a"))
+    while unsaved := hands.scheduler.take_unsaved(1):
+        assert len(unsaved.agents) <= 3
+        saved |= unsaved.agents
+    assert saved.pop(POOL).own.in_flight.dollars == 15
+    assert {name: agent.tree.in_flight.dollars for name, agent in saved.items()} == {"a": 9, "b": 2, "c": 4, "d": 8}
+
+
 def test_a_new_run() -> None:
     """What counts for a run begins again, what counts for ever goes on."""
     hands = fresh()

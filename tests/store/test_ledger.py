@@ -208,20 +208,23 @@ async def test_midnight_while_nobody_was_there(tmp_path: Path, crash: bool) -> N
 
 
 async def test_without_being_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is used is written by and by, and what a stream has used too while it goes on."""
+    """What is used is written by and by, in parts, and what a stream has used too while it goes on."""
     monkeypatch.setattr("hivemind.store.ledger.EVERY_S", 0.001)
+    monkeypatch.setattr("hivemind.store.ledger.AGENTS_AT_ONCE", 2)
     async with living(tmp_path, Clock()) as proxy:
+        for name in ("b", "c", "d", "e", "f"):
+            use(proxy, name, 1)
         use(proxy, "a", 10)
         stream = proxy.engine.arrive(request("a"))
         proxy.engine.first_content(stream, Usage(3, 0, 0, 0))
         proxy.engine.progress([(stream, 1, Usage(3, 0, 0, 1))])
         assert proxy.kept.store is not None
         found: dict[str, tuple[int, int]] = {}
-        while found.get("a", (0, 0)) != (10, 4):
+        while found.get("a", (0, 0)) != (10, 4) or len(found) < 7:
             await asyncio.sleep(0.001)
             agents = _read(proxy.kept.store.path)
             found = {name: (own["ever"]["tokens"], own["in_flight"]["tokens"]) for name, own in agents.items()}
-        assert found[""] == (10, 4)
+        assert found[""] == (15, 4)
 
 
 def _read(path: Path) -> dict[str, dict[str, dict[str, int]]]:
