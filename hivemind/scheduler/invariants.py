@@ -12,8 +12,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import TypeVar
 
 from hivemind.scheduler.accounts import Account
 from hivemind.scheduler.admission.queue import AWAITED_S
@@ -24,6 +27,8 @@ from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.ticket import Agent, Ticket, TicketState
 
 _QUEUED, _BACKING_OFF, _IN_FLIGHT = TicketState.QUEUED, TicketState.BACKING_OFF, TicketState.IN_FLIGHT
+T = TypeVar("T")
+AT_ONCE = 250  # agents, or accounts, that are looked at in one step
 _ROUNDING = 1e-9
 """Share by which sums of amounts may differ, because they were added up in another order."""
 
@@ -51,6 +56,8 @@ def violations(scheduler: Scheduler, now: float) -> list[Violation]:
 def steps(scheduler: Scheduler, clock: Callable[[], float]) -> Iterator[list[Violation]]:
     """Yield what doesn't hold, part by part. Each part is of one moment; between two the scheduler may go on."""
     yield list(_counts(scheduler))
+    yield from _some(scheduler.agents.values(), _agent)
+    yield from _some(_limited(scheduler), partial(_account, scheduler))
     yield list(_timers(scheduler))
     for lane in list(scheduler.lanes.values()):
         now = clock()
@@ -98,45 +105,42 @@ def _stalled(lane: Lane, now: float, for_s: float) -> Violation:
     return Violation("stall", lane.key, "", text)
 
 
-@dataclass(slots=True)
 class _Tickets:
-    """All tickets that aren't done, as their states tell."""
+    """All tickets that aren't done at a moment, as their states tell."""
 
-    in_flight: list[Ticket] = field(default_factory=list)
-    active: Counter[str] = field(default_factory=Counter)
-    """In flight, by lane."""
-    queued: Counter[str] = field(default_factory=Counter)
-    backing_off: Counter[str] = field(default_factory=Counter)
+    def __init__(self, scheduler: Scheduler) -> None:
+        every = [ticket for agent in scheduler.agents.values() for ticket in agent.tickets.values()]
+        self.in_flight = [ticket for ticket in every if ticket.state is _IN_FLIGHT]
+        self.active = Counter([ticket.request.lane for ticket in self.in_flight])
+        """In flight, by lane."""
+        self.queued = Counter([ticket.request.lane for ticket in every if ticket.state is _QUEUED])
+        self.backing_off = Counter([ticket.request.lane for ticket in every if ticket.state is _BACKING_OFF])
+
+
+def _some(items: Iterable[T], check: Callable[[T], Iterator[Violation]]) -> Iterator[list[Violation]]:
+    """Check some of the items at a time; each is of a moment of its own."""
+    rest = iter(list(items))
+    while some := list(islice(rest, AT_ONCE)):
+        yield [violation for each in some for violation in check(each)]
 
 
 def _counts(scheduler: Scheduler) -> Iterator[Violation]:
-    """Compare each counter with the tickets that it counts."""
-    tickets = _Tickets()
-    for agent in scheduler.agents.values():
-        yield from _agent(agent, tickets)
+    """Compare each counter of a lane with the tickets that it counts."""
+    tickets = _Tickets(scheduler)
     for lane in scheduler.lanes.values():
         yield from _lane(lane, tickets)
-    for ticket in tickets.in_flight:
-        tickets.active[ticket.request.lane] += 1
     yield from _slots(scheduler, tickets)
-    yield from _accounts(scheduler, tickets)
     yield from _windows(scheduler, tickets)
 
 
-def _agent(agent: Agent, tickets: _Tickets) -> Iterator[Violation]:
+def _agent(agent: Agent) -> Iterator[Violation]:
     in_flight = 0
-    if agent.tickets:
-        every = agent.tickets.values()
-        tickets.queued.update([ticket.request.lane for ticket in every if ticket.state is _QUEUED])
-        for ticket in [ticket for ticket in every if ticket.state is not _QUEUED]:
-            if ticket.state is _IN_FLIGHT:
-                in_flight += 1
-                tickets.in_flight.append(ticket)
-            elif ticket.state is _BACKING_OFF:
-                tickets.backing_off[ticket.request.lane] += 1
-            else:
-                text = f"Request {ticket.id} is done, but is still kept."
-                yield Violation("agent", ticket.request.lane, agent.name, text)
+    for ticket in agent.tickets.values():
+        if ticket.state is _IN_FLIGHT:
+            in_flight += 1
+        elif ticket.state is TicketState.DONE:
+            text = f"Request {ticket.id} is done, but is still kept."
+            yield Violation("agent", ticket.request.lane, agent.name, text)
     if agent.in_flight != in_flight:
         counted = _plural(agent.in_flight, "request")
         yield Violation("agent", "", agent.name, f"The agent counts {counted} in flight, but has {in_flight}.")
@@ -182,32 +186,25 @@ def _slots(scheduler: Scheduler, tickets: _Tickets) -> Iterator[Violation]:
             yield Violation("probe", key, "", f"The circuit waits for request {probe}, which isn't in flight.")
 
 
-def _accounts(scheduler: Scheduler, tickets: _Tickets) -> Iterator[Violation]:
-    held: dict[int, list[float]] = {}
-    for ticket in tickets.in_flight:
-        for account in ticket.agent.limits:
-            sums = held.setdefault(id(account), [0, 0, 0.0])
-            sums[0] += 1
-            sums[1] += ticket.reserved_tokens
-            sums[2] += ticket.reserved_dollars
-    own = (account for agent in scheduler.agents.values() for account in (agent.own, agent.tree))
-    for account in (scheduler.pool, *own):
-        if account.budget:
-            yield from _account(account, held.get(id(account), _NONE))
+def _limited(scheduler: Scheduler) -> dict[Account, None]:
+    """Return the accounts with a budget that requests of agents at hand are charged to."""
+    return dict.fromkeys(account for agent in scheduler.agents.values() for account in agent.limits)
 
 
-_NONE: list[float] = [0, 0, 0.0]
-
-
-def _account(account: Account, sums: list[float]) -> Iterator[Violation]:
+def _account(scheduler: Scheduler, account: Account) -> Iterator[Violation]:
+    if not account.budget:
+        return  # it was taken away a moment ago
     name = account.owner or ""
     of = "The pool" if account.owner is None else "The agent's account"
-    count, tokens, dollars = sums
+    members = [agent for each in account.members if (agent := scheduler.agents.get(each)) is not None]
+    held = [ticket for agent in members for ticket in agent.tickets.values() if ticket.state is _IN_FLIGHT]
+    count, tokens = len(held), sum([ticket.reserved_tokens for ticket in held])
+    dollars = sum([ticket.reserved_dollars for ticket in held])
     if account.in_flight != count:
-        text = f"{of} counts {_plural(account.in_flight, 'request')} in flight, but has {count:g}."
+        text = f"{of} counts {_plural(account.in_flight, 'request')} in flight, but has {count}."
         yield Violation("budget", "", name, text)
     if account.reserved_tokens != tokens:
-        text = f"{of} reserves {_plural(account.reserved_tokens, 'token')}, but requests in flight hold {tokens:,g}."
+        text = f"{of} reserves {_plural(account.reserved_tokens, 'token')}, but requests in flight hold {tokens:,}."
         yield Violation("budget", "", name, text)
     if not _near(account.reserved_dollars, dollars):
         text = f"{of} reserves ${account.reserved_dollars:.6f}, but requests in flight hold ${dollars:.6f}."
@@ -250,7 +247,7 @@ def _timers(scheduler: Scheduler) -> Iterator[Violation]:
         if not math.isinf(lane.wake_at) and lane not in subjects:
             yield Violation("timer", key, "", "The lane is to be looked at again, but no timer is set for that.")
     for agent in scheduler.agents.values():
-        if not agent.tickets:
+        if len(agent.tickets) == agent.in_flight:
             continue
         for ticket in set(agent.tickets.values()) - subjects:
             if ticket.state is _IN_FLIGHT:
