@@ -289,6 +289,12 @@ def _stopped(about: Arguments, before: str) -> str:
     return f"stopped: {before}" if before else "stopped"
 
 
+def _cut(about: Arguments, before: str) -> str:
+    number = about.get("request")
+    which = "request" if number is None else f"request {number}"
+    return f"{which} cut, to be sent again" if about.get("retry", True) else f"{which} cut"
+
+
 def _budget_set(about: Arguments, before: str) -> str:
     now = ceiling(about["tokens"], about.get("dollars"), about.get("per"), about.get("covers"))
     return "has no budget any more" if now == "none" else _changed("budget", now, before)
@@ -319,6 +325,7 @@ _COMMANDS: Mapping[str, tuple[str, Callable[[Arguments, str], str]]] = {
         lambda it, _: f"critical for {duration(it['for_s'])}" if it["for_s"] > 0 else "boost ended",
     ),
     "StopAgent": ("stop", _stopped),
+    "CutRequest": ("cut", _cut),
     "SetBudget": ("budget", _budget_set),
     "Drain": ("drain", lambda it, _: "draining: refuses new requests" if it["draining"] else "accepts requests again"),
     "ReleaseLane": ("lane", lambda it, _: "rate limit (Retry-After, used-up windows) ended early"),

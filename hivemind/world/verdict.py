@@ -173,6 +173,8 @@ def remedy(finding: Finding, snapshot: Snapshot) -> str:
     if finding.code == "agent_died":
         open_ = unacknowledged(snapshot.alerts, finding.about, "died")
         return command_line("hivemind ack", finding.about) if open_ else ""
+    if finding.code == "hung":
+        return command_line("hivemind cut --retry", finding.about)
     if finding.code == "agent_held":
         return command_line("hivemind release", finding.about)
     if finding.code in ("circuit_forced", "circuit_closed"):
@@ -479,7 +481,7 @@ def _of_hung(snapshot: Snapshot) -> Iterator[Finding]:
     for ticket in snapshot.slots:
         if ticket.state == HUNG:
             text = f"{ticket.agent} is hung: nothing has come for {_seconds(ticket.silent_s)}"
-            yield Finding("degraded", "hung", text, ticket.agent, "until it goes on or times out")
+            yield Finding("degraded", "hung", text, ticket.agent, "until it goes on, times out or is cut")
 
 
 # --- Waits -----------------------------------------------------------------------------------------------------------

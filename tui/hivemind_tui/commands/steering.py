@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from hivemind.scheduler.commands import Command, Drain, Rejected, SetCircuit
+from hivemind.scheduler.commands import Command, CutRequest, Drain, Rejected, SetCircuit
 from hivemind.scheduler.events import BudgetState
 from hivemind.settings.write import Draft
 from hivemind.text.humanise import short_count, short_dollars
@@ -88,6 +88,20 @@ class SteeringActions(Room):
         stop = partial(intents.stop, meant=frozenset(agent.name for agent in stopping))
         rows = dialogs.stop_question(self.view, stopping)
         self.ask(f"Stop {named(stopping)}?", rows, {"y": partial(self.steer, stop)})
+
+    def action_cut(self) -> None:
+        self._keep_cursor()
+        self.attempt(self._ask_cut)
+
+    def _ask_cut(self) -> None:
+        ticket = intents.to_cut(self.view)
+        attempts = next((each.attempts for each in self.view.requests if each.ticket == ticket.ticket), ())
+        begun = bool(attempts) and attempts[-1].first_content_at is not None
+        choices = {"c": partial(self._send, CutRequest(ticket.agent, ticket.ticket, retry=False))}
+        if not begun:
+            choices["r"] = partial(self._send, CutRequest(ticket.agent, ticket.ticket))
+        title = f"Request {ticket.ticket} of {clean(ticket.agent)}"
+        self.ask(title, dialogs.cut_question(ticket, begun=begun), choices)
 
     def action_cancel(self) -> None:
         self.attempt(self._ask_cancel)
