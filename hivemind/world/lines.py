@@ -18,6 +18,8 @@ from hivemind.world.tickets import STOPPED
 
 SHOWN_BY_EVENTS = frozenset({"BeginAgent", "EndAgent", "ClaimTask", "FinishTask"})
 """Commands of runners, which the events that they cause describe."""
+YOU = "you"
+"""The author of a command that was given on this screen, and the tag of its line."""
 ALL = "all"
 """The subject of a command that names none."""
 SETTINGS = "settings"
@@ -238,15 +240,20 @@ _LINES: Mapping[type[ev.Event], Callable[[Any], Words | None]] = {
 def _commanded(event: ev.Commanded, wall: float, before: str) -> Line | None:
     if event.name in SHOWN_BY_EVENTS:
         return None
-    tag, text = _COMMANDS[event.name][0] if event.name in _COMMANDS else "command", sentence(event, before)
-    if event.who == "you":
-        tag = "you"
+    tag, text = tag_of(event.name), sentence(event, before)
+    if event.who == YOU:
+        tag = YOU
     else:
         text += f", by {event.who}"
     return Line(event.at, wall, "info", tag, subject(event.arguments), text, by=event.who)
 
 
 # --- Commands ---------------------------------------------------------------------------------------------------------
+
+
+def tag_of(command: str) -> str:
+    """Return the tag of the line about a command of this name: what it changed."""
+    return _COMMANDS[command][0] if command in _COMMANDS else "command"
 
 
 def subject(arguments: Mapping[str, Any]) -> str:

@@ -83,7 +83,7 @@ class SlowFold:
         self._state = SlowState()
         self._at = 0.0
         self._open = 0
-        self._kept: Counter[str] = Counter()
+        self._kept: dict[str, float] = {}
 
     def state(self) -> SlowState:
         """Return a copy of it."""
@@ -130,12 +130,13 @@ class SlowFold:
         return Waits(dict(seconds), sum(step.open_s for step in self._state.steps), self._state.slowed)
 
     def _look(self, lanes: Iterable[LaneState]) -> None:
-        self._open, self._kept = 0, Counter()
+        self._open, self._kept = 0, {}
         for lane in lanes:
             waiting = lane.waiting + lane.retrying
             self._open += lane.active + waiting
             for hold in lane.upcoming:  # what isn't listed waits for the same
-                self._kept[self._cause(lane, hold)] += waiting / len(lane.upcoming)
+                cause = self._cause(lane, hold)
+                self._kept[cause] = self._kept.get(cause, 0.0) + waiting / len(lane.upcoming)
 
     def _cause(self, lane: LaneState, hold: Hold) -> str:
         if hold.gate == "slot":

@@ -20,7 +20,7 @@ def waits_for(*gates: str, source: str = "headers", **about: object) -> LaneStat
     """A lane with a request in flight, and for each of these gates one that waits."""
     window = WindowState("m", WindowKind.REQUESTS, 60.0, 60.0, 0.0, 0.0, 9.0, source)
     upcoming = tuple(hold(number, gate) for number, gate in enumerate(gates))
-    return state(2.0, active=1, waiting=len(gates), upcoming=upcoming, windows=(window,), **about)  # type: ignore[arg-type]
+    return state(2.0, active=1, waiting=len(gates), upcoming=upcoming, windows=(window,), **about)
 
 
 def for_so_long(lane: LaneState, s: int, *before: ev.Event) -> World:

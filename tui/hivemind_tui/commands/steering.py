@@ -22,6 +22,10 @@ _OF_AGENTS = frozenset({"priority", "hold", "boost"})
 """Intents about the selected agent."""
 
 
+_OLD_S = 60.0
+"""From this age on a change isn't undone without a question."""
+
+
 class SteeringActions(Room):
     """Budgets, priorities, stops, knobs, the circuit, draining, and leaving."""
 
@@ -36,7 +40,13 @@ class SteeringActions(Room):
         self.ask_value("note", lambda _, text: intents.note(text), hint=hint)
 
     def action_undo(self) -> None:
-        self.queue.undo(self.source)
+        """Undo the last change; ask before that where it stops traffic, or is older than a minute."""
+        change = self.queue.last
+        if change is None or not (change.stops_traffic or change.age_s > _OLD_S):
+            self.queue.undo(self.source)
+            return
+        undo = partial(self.queue.undo, self.source, change)
+        self.ask("Undo?", dialogs.undo_question(change), {"y": undo, "u": undo})
 
     def action_budget(self) -> None:
         """Ask for a budget, for the agents selected now or for all together."""

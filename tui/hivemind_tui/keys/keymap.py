@@ -16,6 +16,7 @@ from hivemind.journal.files import DEMO_FOLDER
 from hivemind.scheduler.tasks import OPEN, SPOILED
 from hivemind.world.alerts import unacknowledged
 from hivemind.world.snapshot import HUNG, AgentView
+from hivemind_tui.render.format import fit_name
 from hivemind_tui.render.pen import Span, linked
 from hivemind_tui.state.view import OF_AGENTS, View
 
@@ -32,6 +33,8 @@ START = frozenset({"start"})
 FLEET = frozenset({"fleet"})
 SCROLLED = LISTS | FLEET | {"tuning", "log", "request"} | START | WHAT_IF
 
+_UNDONE = 32
+"""Cells of what would be undone."""
 _OFFERED_FROM_S, _OFFERED_UNTIL_S = 60.0, 180.0
 _NO_WHAT_IF = SCROLLED - WHAT_IF
 _NO_LOG = SCROLLED - LOG
@@ -383,6 +386,9 @@ def footer(view: View) -> list[tuple[int, list[Span]]]:
             action = f"app.{key.action}"
             spans = [linked(key.pair or key.shown, "accent", action), linked(f" {label}", "dim", action)]
             chunks.append((len(chunks), spans))
+            if name == "undo":  # what it would undo is told where there is room
+                text = fit_name(view.undoable, min(_UNDONE, len(view.undoable)))
+                chunks.append((len(chunks), [(text, "text")]))
     return chunks
 
 
@@ -482,7 +488,7 @@ _AVAILABLE: Mapping[str, Callable[[View], bool]] = {
     "write": lambda view: bool(view.what_if.knobs if view.page == "whatif" else view.untuned),
     "acknowledge": lambda view: bool(unacknowledged(view.snapshot.alerts)),
     "find": lambda view: bool(view.log_search),
-    "undo": lambda view: view.undoable,
+    "undo": lambda view: bool(view.undoable),
     "demo": lambda view: view.demo,
 }
 """Whether a key would have any effect now; those that aren't listed always have."""
