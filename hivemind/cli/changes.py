@@ -74,7 +74,7 @@ def _read(proxy: ProxyClient, name: str, given: dict[str, Any]) -> object:
             states = [view.state for view in proxy.world().snapshot.lanes]
             wanted = [each for each in states if given["lane"] in (None, each.lane)]
             return {each.lane: {"circuit": each.circuit, "forced": each.circuit_forced} for each in wanted}
-        case "PauseAgent" | "StopAgent" | "SetPriority":
+        case "PauseAgent" | "StopAgent" | "CutRequest" | "SetPriority":
             agents = {each.name: each for each in proxy.world().snapshot.agents}
             return agents.get(spelled_in(agents, given["agent"]))
         case "Tune":

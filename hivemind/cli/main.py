@@ -77,6 +77,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "ack": ("operator.steer:ack", "acknowledge alerts: those of an agent or lane, or all"),
         "budget": ("operator.budget", "what agents may use, and what they have used"),
         "circuit": ("operator.steer:circuit", "let a circuit run by itself, force it open or closed, or probe"),
+        "cut": ("operator.steer:cut", "end a request of which nothing comes any more, or send it again"),
         "hold": ("operator.steer:hold", "let an agent's requests wait"),
         "note": ("operator.steer:note", "write a note on the curve, into log and journal"),
         "pause": ("operator.steer:pause", "pause everything: all requests wait"),

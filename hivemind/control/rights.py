@@ -166,6 +166,8 @@ class Rights:
                 held = agent.paused if isinstance(command, cmd.PauseAgent) else agent.stopped
                 if held and not holds and not self._is_own(run, command):
                     raise Denied(f"the run of {run} may not release {name}, which somebody else held")
+            case cmd.CutRequest(name):
+                self._require_below(run, name, "cut a request of")
             case cmd.BoostAgent(name, for_s):
                 self._require_below(run, name, "end the boost of")
                 if for_s:

@@ -25,6 +25,7 @@ from hivemind.scheduler.commands import (
     CancelTask,
     Command,
     Conflict,
+    CutRequest,
     Drain,
     NotKnown,
     PauseAdmissions,
@@ -57,7 +58,7 @@ _AT_ONCE = 64
 _INBOX_MOST = 1000
 """Commands that an inbox holds; of more the newest."""
 _LONGEST = 256 << 10
-_OF_AGENTS = (SetPriority, PauseAgent, BoostAgent, StopAgent, SetBudget)
+_OF_AGENTS = (SetPriority, PauseAgent, BoostAgent, StopAgent, CutRequest, SetBudget)
 _OF_TASKS = (CancelTask, RetryTask, SetTaskPriority)
 _OF_LANES = (PinLevel, SetCircuit, ReleaseLane)
 _OF_ALL = (PauseAdmissions, Drain, Tune, Acknowledge, AddNote)

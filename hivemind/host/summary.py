@@ -141,7 +141,7 @@ def _sentences(snapshot: Snapshot, *, goes_on: bool = False, causes: WaitCauses 
     yield from _totals(snapshot)
     if causes is not None and causes.seconds:
         yield f"requests waited {shares_text(causes)}"
-    if goes_on or snapshot.verdict.state not in ("healthy", "draining"):
+    if goes_on or snapshot.verdict.state not in ("healthy", "slowed", "draining"):
         yield f"{'the proxy goes on' if goes_on else 'in the end'}: {snapshot.verdict.text}"
 
 

@@ -54,7 +54,7 @@ from hivemind.proxy.streaming import (
     usage_so_far,
 )
 from hivemind.scheduler.ledger import warning_of
-from hivemind.scheduler.ticket import Refusal, Ticket, TicketState
+from hivemind.scheduler.ticket import FINAL_STATUS, Refusal, Ticket, TicketState
 from hivemind.scheduler.types import Failure, FailureKind, Usage
 from hivemind.text.amounts import HEADER, field, how_used, owner, raise_command
 from hivemind.upstream.base import StartedResponse, Truncated, UpstreamError, UpstreamResponse
@@ -172,7 +172,9 @@ class Exchange:
         if waiter is not None:
             if not waiter.done():
                 waiter.set_result(None)
-        elif ticket.refusal is not None and ticket.state is TicketState.IN_FLIGHT:
+        elif ticket.state is TicketState.IN_FLIGHT and (ticket.refusal is not None or ticket.cut is not None):
+            if self._ended_by_scheduler:
+                return
             self._ended_by_scheduler = True
             if self._task is not None:
                 self._task.cancel()
@@ -303,7 +305,7 @@ class Exchange:
         self._task = asyncio.current_task()
         self.ticket.tag = self
         try:
-            if self._ended_by_scheduler:
+            if self._ended_by_scheduler and self.ticket.refusal is not None:
                 raise asyncio.CancelledError
             await self._attempts()
         except BaseException as error:
@@ -349,7 +351,7 @@ class Exchange:
                 ticket.tag = None
                 ticket = self.ticket = self._engine.arrive(scheduler_request(self.call, waited_s))
                 ticket.tag = self
-            elif await self._attempt():
+            elif await self._attempt_or_cut():
                 return
 
     def _is_own_cancellation(self, error: BaseException) -> bool:
@@ -382,6 +384,26 @@ class Exchange:
         self._check_whole()
 
     # --- One attempt; each step returns whether the request is over -----------------------------------------------
+
+    async def _attempt_or_cut(self) -> bool:
+        """Make an attempt, until it ends or an operator cuts it."""
+        try:
+            if self.ticket.cut is None:
+                return await self._attempt()
+            self._sent, self._tap = True, None
+        except asyncio.CancelledError as error:
+            if not self._is_cut(error):
+                raise
+        failure, self._ended_by_scheduler = self.ticket.cut, False
+        assert failure is not None
+        if self._started is not None:
+            self._started.close()
+            self._started = None
+        return await (self._truncated(failure) if self.ticket.content_started else self._failed(failure))
+
+    def _is_cut(self, error: BaseException) -> bool:
+        """Return whether an operator has ended the attempt, and nothing else has."""
+        return self.ticket.cut is not None and self.ticket.refusal is None and self._is_own_cancellation(error)
 
     async def _attempt(self) -> bool:
         call = self.call
@@ -648,6 +670,10 @@ class Exchange:
             # It is decided, and nothing but signs of life comes.
         except UpstreamError as error:
             failure = self.call.failure_of(error)
+        except asyncio.CancelledError as error:
+            if not progress.reads or not self._is_cut(error):
+                raise
+            failure, self._ended_by_scheduler = self.ticket.cut, False
         finally:
             self._shared.progress.discard(progress)
         takes_event = self._takes_event(response, tap, decoder, hold)
@@ -728,6 +754,8 @@ class Exchange:
         await self._stop_keepalive()
         if self.writer.started and not self.call.facts.stream:
             self._cut = failure.message or failure.kind.value
+        elif failure.kind is FailureKind.CUT:
+            await self._send_error(FINAL_STATUS, "cut", failure.message, None)
         elif reply is None:
             text = failure.message or "the upstream didn't answer"
             await self._send_error(_status(failure), "upstream_unreachable", text, None)

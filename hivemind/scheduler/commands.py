@@ -114,6 +114,18 @@ class StopAgent:
 
 
 @dataclass(frozen=True, slots=True)
+class CutRequest:
+    """End the attempt of one of an agent's requests, of which nothing comes any more, without blaming the upstream."""
+
+    agent: str
+    request: int | None = None
+    """Its number; None: the only one in flight."""
+    retry: bool = True
+    """Send it again, unseen by its client, which is possible until its answer has begun; else the client gets an
+    error."""
+
+
+@dataclass(frozen=True, slots=True)
 class SetBudget:
     """Limit what an agent, or (None) all agents together, may use; without a ceiling of either kind, lift the limit.
 
@@ -263,7 +275,7 @@ def check_exit_code(code: int | None) -> None:
 TaskCommand = SubmitTasks | ClaimTask | FinishTask | CancelTask | RetryTask | SetTaskPriority | ForgetTasks
 """Commands that change the task graph."""
 
-SteerCommand = SetPriority | PauseAgent | BoostAgent | StopAgent | EndAgent
+SteerCommand = SetPriority | PauseAgent | BoostAgent | StopAgent | CutRequest | EndAgent
 """Commands about one agent that is known."""
 
 LaneCommand = Tune | PinLevel | SetCircuit | ReleaseLane

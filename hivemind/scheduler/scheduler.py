@@ -236,10 +236,13 @@ class Scheduler(Dispatcher):
         """
         lane = self.lanes[ticket.request.lane]
         ticket.ending = False
-        opened = lane.failed(now, ticket, failure)
+        was_cut, ticket.cut = failure.kind is FailureKind.CUT, None
+        opened = not was_cut and lane.failed(now, ticket, failure)
         self.rearm(lane, now)
         if opened:
             self.refuse_behind_circuit(lane, now)
+        if was_cut:
+            ticket.expires_at += now - ticket.granted_at  # what hung isn't counted as a wait
         sent = failure.kind is not FailureKind.CONNECT
         self.release_slot(lane, ticket, now, usage, failed=True, sent=sent)
         retry_at = None

@@ -199,6 +199,8 @@ class Ticket:
     served_as: Priority = Priority.NORMAL  # the class in which they are charged
     charged: Any = None
     """What the queue charges for the present attempt: an agent's share, and its tally in that class."""
+    cut: Failure | None = None
+    """Set when an operator wants its attempt ended: the failure that it is to be reported as."""
     work: str = ""
     """Id of what it began, which goes on in the background (:mod:`.work`): it is in flight until that ends."""
     tag: Any = None  # the driver's own; the scheduler ignores it

@@ -71,6 +71,7 @@ class FailureKind(Enum):
     """Sent, and the connection ended before a response (reset, "server disconnected")."""
     TIMEOUT = "timeout"  # sent, and no response header or no byte came in the time allowed
     TRUNCATED = "truncated"  # the response ended before its own end marker
+    CUT = "cut"  # an operator ended the attempt; says nothing about the upstream
     QUOTA = "quota"  # money or a long quota is used up; a retry can't help
     CLIENT_ERROR = "client_error"
     """The request itself is at fault (4xx); says nothing about the upstream's health."""

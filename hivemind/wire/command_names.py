@@ -14,6 +14,7 @@ from hivemind.scheduler.commands import (
     BoostAgent,
     Command,
     Conflict,
+    CutRequest,
     EndAgent,
     FinishTask,
     PauseAgent,
@@ -73,7 +74,9 @@ def spelled(command: Command, names: KnownNames, known: Callable[[str], bool]) -
             return replace(command, tasks=tuple(_with_agent(spec, agent) for spec in command.tasks))
         case SetBudget(agent=None):
             return command
-        case SetPriority() | PauseAgent() | BoostAgent() | StopAgent() | EndAgent() | SetBudget(agent=str()):
+        case SetPriority() | PauseAgent() | BoostAgent() | StopAgent() | CutRequest() | EndAgent():
+            return replace(command, agent=agent(command.agent))
+        case SetBudget(agent=str()):
             return replace(command, agent=agent(command.agent or ""))
     return command
 

@@ -59,8 +59,8 @@ class AgentFold(AgentState):
         """Apply one of the rarer events about it or a request of its own, before that request's usage is added."""
         match event:
             case ev.AttemptFailed():
-                self.last_error = event.message or event.kind.value.replace("_", " ")
-                if event.retry_in_s is None:
+                if event.retry_in_s is None:  # else its agent sees nothing of it
+                    self.last_error = event.message or event.kind.value.replace("_", " ")
                     self.failed += 1
                     self.spoiled = True
                 else:

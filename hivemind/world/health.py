@@ -11,11 +11,11 @@ from itertools import pairwise
 
 from hivemind.scheduler.types import record
 
-VERDICTS = ("healthy", "degraded", "paused", "draining", "blocked")
-"""States of a verdict: all is well; something needs a look, though requests flow; the operator holds all requests; no
-new ones are taken; requests wait and none gets through."""
-SEVERITIES = ("note", "degraded", "blocked")
-"""Of a finding: it changes no verdict; it makes it at least degraded; nothing gets through because of it."""
+VERDICTS = ("healthy", "slowed", "degraded", "paused", "draining", "blocked")
+"""States of a verdict: all is well; requests wait for much of their time; something needs a look, though requests flow;
+the operator holds all requests; no new ones are taken; requests wait and none gets through."""
+SEVERITIES = ("note", "slowed", "degraded", "blocked")
+"""Of a finding: it changes no verdict; it makes it at least slowed, or degraded; nothing gets through because of it."""
 
 
 @record
@@ -60,6 +60,18 @@ class Verdict:
     def cause(self) -> Finding | None:
         """The gravest finding; None: there is none."""
         return self.findings[0] if self.findings else None
+
+
+@record
+class Waits:
+    """For how long requests waited in the last ten minutes, over all of them."""
+
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """By what kept them, in words."""
+    open_s: float = 0.0
+    """Time in which they were open, waiting or in flight."""
+    slowed: bool = False
+    """Whether much of the last minute was such time."""
 
 
 STEP_S = 5.0

@@ -18,6 +18,8 @@ from hivemind.world.tickets import STOPPED
 
 SHOWN_BY_EVENTS = frozenset({"BeginAgent", "EndAgent", "ClaimTask", "FinishTask"})
 """Commands of runners, which the events that they cause describe."""
+YOU = "you"
+"""The author of a command that was given on this screen, and the tag of its line."""
 ALL = "all"
 """The subject of a command that names none."""
 SETTINGS = "settings"
@@ -238,15 +240,20 @@ _LINES: Mapping[type[ev.Event], Callable[[Any], Words | None]] = {
 def _commanded(event: ev.Commanded, wall: float, before: str) -> Line | None:
     if event.name in SHOWN_BY_EVENTS:
         return None
-    tag, text = _COMMANDS[event.name][0] if event.name in _COMMANDS else "command", sentence(event, before)
-    if event.who == "you":
-        tag = "you"
+    tag, text = tag_of(event.name), sentence(event, before)
+    if event.who == YOU:
+        tag = YOU
     else:
         text += f", by {event.who}"
     return Line(event.at, wall, "info", tag, subject(event.arguments), text, by=event.who)
 
 
 # --- Commands ---------------------------------------------------------------------------------------------------------
+
+
+def tag_of(command: str) -> str:
+    """Return the tag of the line about a command of this name: what it changed."""
+    return _COMMANDS[command][0] if command in _COMMANDS else "command"
 
 
 def subject(arguments: Mapping[str, Any]) -> str:
@@ -289,6 +296,12 @@ def _stopped(about: Arguments, before: str) -> str:
     return f"stopped: {before}" if before else "stopped"
 
 
+def _cut(about: Arguments, before: str) -> str:
+    number = about.get("request")
+    which = "request" if number is None else f"request {number}"
+    return f"{which} cut, to be sent again" if about.get("retry", True) else f"{which} cut"
+
+
 def _budget_set(about: Arguments, before: str) -> str:
     now = ceiling(about["tokens"], about.get("dollars"), about.get("per"), about.get("covers"))
     return "has no budget any more" if now == "none" else _changed("budget", now, before)
@@ -319,6 +332,7 @@ _COMMANDS: Mapping[str, tuple[str, Callable[[Arguments, str], str]]] = {
         lambda it, _: f"critical for {duration(it['for_s'])}" if it["for_s"] > 0 else "boost ended",
     ),
     "StopAgent": ("stop", _stopped),
+    "CutRequest": ("cut", _cut),
     "SetBudget": ("budget", _budget_set),
     "Drain": ("drain", lambda it, _: "draining: refuses new requests" if it["draining"] else "accepts requests again"),
     "ReleaseLane": ("lane", lambda it, _: "rate limit (Retry-After, used-up windows) ended early"),

@@ -22,6 +22,7 @@ from hivemind.world.fleet import Member, MemberLane, lane_windows
 from hivemind.world.forecast import foreseen
 from hivemind.world.health import Alert
 from hivemind.world.lanes import CURVE_KEPT, order_of
+from hivemind.world.slow import merged_waits
 from hivemind.world.snapshot import (
     AGENT_STATES,
     QUEUE_SHOWN,
@@ -116,6 +117,7 @@ def merged(parts: Sequence[ProxyPart], address: str = "") -> Snapshot:
         models=merged_models(each.models for each in snapshots),
         alert_limits=first.snapshot.alert_limits,
         work=tuple(chain.from_iterable(each.work for each in snapshots)),
+        waits=merged_waits(each.waits for each in snapshots),
     )
     return judged(foreseen(whole))
 

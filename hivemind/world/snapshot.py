@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from hivemind.scheduler.events import BudgetState, LaneState, WorkState
 from hivemind.scheduler.types import Priority, Usage, record
-from hivemind.world.health import Alert, AlertLimits, Forecast, Verdict, Vitals
+from hivemind.world.health import Alert, AlertLimits, Forecast, Verdict, Vitals, Waits
 
 QUEUE_SHOWN = 100
 TASKS_SHOWN = 500
@@ -406,6 +406,8 @@ class Snapshot:
     """From when on a wait is long, a budget nearly used up, and so on: for the verdict too."""
     work: tuple[WorkState, ...] = ()
     """What goes on after the replies that began it."""
+    waits: Waits = field(default_factory=Waits)
+    """Why requests waited lately."""
 
 
 # --- One request from its arrival to its end --------------------------------------------------------------------------

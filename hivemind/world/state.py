@@ -10,6 +10,7 @@ from typing import Any
 from hivemind.scheduler.events import Arrived, AttemptFailed, BudgetState, Event, Granted, LaneState, TaskAdded
 from hivemind.scheduler.types import Priority, Usage
 from hivemind.world.health import Alert
+from hivemind.world.slow import SlowState
 from hivemind.world.snapshot import AgentState, Alarm, CurvePoint, Line, ModelView
 from hivemind.world.vitals import VitalsState
 
@@ -147,6 +148,8 @@ class WorldState:
     """That raised last first."""
     models: tuple[ModelView, ...] = ()
     """By first use."""
+    slow: SlowState | None = None
+    """None: an older version wrote the journal, or it is several proxies'."""
     notices: tuple[str, ...] = ()
 
 

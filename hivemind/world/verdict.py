@@ -21,6 +21,7 @@ from hivemind.world.alerts import unacknowledged
 from hivemind.world.forecast import day_left_s
 from hivemind.world.gates import GATES, OPERATORS, WINDOW_GATES
 from hivemind.world.health import SEVERITIES, Finding, Verdict
+from hivemind.world.slow import ASSUMED, causes, why_slow
 from hivemind.world.snapshot import HUNG, AgentView, FleetView, LaneView, RecordingView, Snapshot, TicketView
 
 
@@ -43,6 +44,7 @@ CODES: Mapping[str, Kind] = {
     "circuit_open": Kind("open circuit", "a lane's circuit is open: too many of its requests failed"),
     "agent_died": Kind("dead agent", "an agent's process ended with an error, or by a signal that no operator sent"),
     "hung": Kind("hung request", "nothing of an answer has come for far longer than is usual for its model and size"),
+    "slowed": Kind("cause of slowness", "requests wait for much of their time"),
     "rate_limited": Kind("rate-limited lane", "the provider asked a lane to wait (Retry-After)"),
     "window_used": Kind("used-up rate window", "a lane's rate windows are used up"),
     "used_up": Kind("used-up plan", "the provider says that a lane's credit, plan or long quota is used up"),
@@ -173,6 +175,11 @@ def remedy(finding: Finding, snapshot: Snapshot) -> str:
     if finding.code == "agent_died":
         open_ = unacknowledged(snapshot.alerts, finding.about, "died")
         return command_line("hivemind ack", finding.about) if open_ else ""
+    if finding.code == "slowed":
+        knob = ASSUMED.get(causes(snapshot.waits.seconds)[0][0])
+        return f"hivemind set {knob} VALUE" if knob else ""
+    if finding.code == "hung":
+        return command_line("hivemind cut --retry", finding.about)
     if finding.code == "agent_held":
         return command_line("hivemind release", finding.about)
     if finding.code in ("circuit_forced", "circuit_closed"):
@@ -228,6 +235,8 @@ def _all_findings(snapshot: Snapshot) -> Iterator[Finding]:
     yield from _of_host(snapshot)
     yield from _of_agents(snapshot)
     yield from _of_hung(snapshot)
+    if snapshot.waits.slowed and snapshot.mode == "serving":
+        yield Finding("slowed", "slowed", why_slow(snapshot.waits))
     stands_still = snapshot.mode != "serving" or any(each.severity == "blocked" for each in lanes)
     if snapshot.alert_limits.wait_s and not stands_still:
         yield from _of_waits(snapshot, {each.about for each in lanes if each.severity == "degraded"})
@@ -479,7 +488,7 @@ def _of_hung(snapshot: Snapshot) -> Iterator[Finding]:
     for ticket in snapshot.slots:
         if ticket.state == HUNG:
             text = f"{ticket.agent} is hung: nothing has come for {_seconds(ticket.silent_s)}"
-            yield Finding("degraded", "hung", text, ticket.agent, "until it goes on or times out")
+            yield Finding("degraded", "hung", text, ticket.agent, "until it goes on, times out or is cut")
 
 
 # --- Waits -----------------------------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from hivemind.world.lanes import Curves, Queue
 from hivemind.world.lifecycle import OpenRequests
 from hivemind.world.lines import SHOWN_BY_EVENTS, knob_value, line_of
 from hivemind.world.request_log import RequestLog
+from hivemind.world.slow import SlowFold
 from hivemind.world.snapshot import (
     ATTEMPTS_KEPT,
     QUEUE_SHOWN,
@@ -95,6 +96,7 @@ class World:
         self._tickets = self._open.by_ticket
         self._counts = Counts()
         self._vitals = VitalsFold(at)
+        self._slow = SlowFold()
         self._costs = Costs(self._counts, self._vitals.priced)
         self._usual = Usual()
         self._log = RequestLog()
@@ -130,7 +132,7 @@ class World:
             ev.TaskChanged: self._task_changed,
             ev.TaskForgotten: self._task_forgotten,
             ev.Sampled: self._sampled,
-            ev.LevelChanged: self._curves.level_changed,
+            ev.LevelChanged: self._level_changed,
             ev.LaneOpened: self._open.lane_opened,
             ev.InvariantBroken: self._alarm,
             ev.Noticed: lambda event: self._notices.setdefault(event.text),
@@ -206,6 +208,8 @@ class World:
         self._counts = counted(state)
         if state.vitals is not None:
             self._vitals.restore(state.vitals)
+        if state.slow is not None:
+            self._slow.restore(state.slow, state.sampled_at, state.lanes)
         self._costs = Costs(self._counts, self._vitals.priced)
         self._costs.restore(state.models)
 
@@ -396,6 +400,11 @@ class World:
         self._queue.sampled(event.at, event.lanes, self._tickets)
         self._costs.settle(self._price)
         self._work = event.work
+        self._slow.sampled(event.at, event.lanes)
+
+    def _level_changed(self, event: ev.LevelChanged) -> None:
+        self._curves.level_changed(event)
+        self._slow.level_changed(event.lane, event.cause)
 
     def _task_changed(self, event: ev.TaskChanged) -> bool:
         changed = self._tasks.changed(event)
@@ -550,6 +559,7 @@ class World:
             alarms=tuple(self._alarms.values()),
             notices=tuple(self._notices),
             vitals=copied(self._vitals),
+            slow=self._slow.state(),
             alerts=self.alerts,
             models=self._costs.models,
         )
@@ -596,6 +606,7 @@ class World:
             models=self._costs.models,
             alert_limits=self._alert_limits,
             work=tuple([replace(each, oldest_s=each.oldest_s + at - self._queue.at) for each in self._work]),
+            waits=self._slow.view(),
         )
         return judged(foreseen(snapshot))
 

@@ -24,6 +24,7 @@ ONE_OF_EACH: tuple[cmd.Command, ...] = (
     cmd.PauseAgent("alice", False),
     cmd.BoostAgent("alice", 5.0),
     cmd.StopAgent("alice", True),
+    cmd.CutRequest("alice", 12, retry=False),
     cmd.SetBudget("alice", 1000, 2.5, "day", "subtree"),
     cmd.BeginAgent("alice", "boss", "lint"),
     cmd.EndAgent("alice", -9),

@@ -26,6 +26,7 @@ COMMANDS: tuple[cmd.Command, ...] = (
     cmd.PauseAdmissions(True),
     cmd.PauseAgent("alice", True),
     cmd.BoostAgent("alice"),
+    cmd.CutRequest("alice"),
     cmd.SetBudget("alice", 5000, 2.0, "day", "subtree"),
     cmd.SetBudget(None),
     cmd.StopAgent("alice", True),

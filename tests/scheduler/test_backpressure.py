@@ -13,7 +13,8 @@ from hivemind.scheduler.events import (
 from hivemind.scheduler.ticket import TicketState
 from hivemind.scheduler.types import FailureKind
 
-CONGESTION = [kind for kind in FailureKind if kind not in (FailureKind.QUOTA, FailureKind.CLIENT_ERROR)]
+INNOCENT = (FailureKind.QUOTA, FailureKind.CLIENT_ERROR, FailureKind.CUT)
+CONGESTION = [kind for kind in FailureKind if kind not in INNOCENT]
 
 
 def opened(hands: Hands) -> None:

@@ -22,6 +22,7 @@ WORDS = {
     cmd.BoostAgent("bob", 0.0): "bob: boost ended",
     cmd.StopAgent("bob\x1b", True): "bob·: stopped",
     cmd.StopAgent("bob", False): "bob: allowed again",
+    cmd.CutRequest("bob", 7): "bob: request 7 cut, to be sent again",
     cmd.SetBudget("bob", 50_000): "bob: budget is 50,000 tokens now",
     cmd.SetBudget("bob", None): "bob: has no budget any more",
     cmd.SetBudget(None, None, 5.0, "day"): "budget is $5.00 a day now",

@@ -12,6 +12,7 @@ from hivemind.scheduler.commands import (
     AddNote,
     BoostAgent,
     Command,
+    CutRequest,
     Drain,
     PauseAdmissions,
     PauseAgent,
@@ -38,6 +39,9 @@ COMMANDS: dict[str, list[Command]] = {
     "h": [PauseAgent("alice", True)],
     "x y": [StopAgent("alice", True)],
     "x n": [],
+    "X r": [CutRequest("alice", 1)],
+    "X c": [CutRequest("alice", 1, retry=False)],
+    "X escape": [],
     "B 5 0 k enter": [SetBudget("alice", 50_000)],
     "B 5 escape": [],
     "B 5 0 1 left backspace right k enter": [SetBudget("alice", 51_000)],
@@ -157,7 +161,7 @@ async def test_keys_lead_where_they_say() -> None:
 def test_every_key_is_pressed_here() -> None:
     """No key of the table is left out of these tests, but for those of a replay and of what-if, which have others."""
     elsewhere = {"quit", "help", "theme", "repaint", "demo", "write", "inside"}
-    elsewhere |= {"tasks", "cancel", "retry", "tree", "fold", "acknowledge"}
+    elsewhere |= {"tasks", "retry", "tree", "fold", "acknowledge"}
     typing = {"/", ":", "B", "ctrl+p"}
     pressed = set(typing)
     for keys in (*COMMANDS, *PLACES):

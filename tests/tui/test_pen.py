@@ -39,15 +39,16 @@ def style(segment: Segment) -> Style:
     [
         ([], "        "),
         ([("ab", "text"), ("cd", "ok")], "abcd    "),
-        ([("abcdef", "text"), ("ghijkl", "ok")], "abcdefgh"),
+        ([("abcdef", "text"), ("ghijkl", "ok")], "abcdefg…"),
+        ([("abcdef", "text"), ("──────", "ok")], "abcdef──"),
         ([("abcdefgh", "text"), ("i", "ok")], "abcdefgh"),
-        ([("日本語日本語", "text")], "日本語日"),
-        ([("a日本語日", "text")], "a日本語 "),
+        ([("日本語日本語", "text")], "日本語 …"),
+        ([("a日本語日", "text")], "a日本語…"),
         ([("", "ok"), ("a\x1b[31m\n", "bad")], "a·[31m· "),
     ],
 )
 def test_a_row_is_as_wide_as_asked(spans: list[Span], text: str) -> None:
-    """Short rows are padded, long ones cut, never in the middle of a wide character; nothing is obeyed."""
+    """Short rows are padded, cut words end in a sign, never in the middle of a wide character; nothing is obeyed."""
     row = PLAIN.row(8, *spans)
     assert row.text == text
     assert row.cell_length == cell_len(row.text) == 8

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
 from tui.worlds import FakeSource, world
 
-from hivemind.scheduler.commands import Command, PauseAgent, Rejected, Tune
-from hivemind_tui.commands.queue import CommandQueue, Intent
+from hivemind.scheduler.commands import Command, Drain, PauseAgent, Rejected, SetCircuit, Tune
+from hivemind.world.snapshot import Line
+from hivemind_tui.commands.queue import Change, CommandQueue, Intent
 from hivemind_tui.state.view import View
 
 
-async def steered(source: FakeSource, *intents: Intent | None) -> list[str]:
+async def steered(source: FakeSource, *intents: Intent | None, look: Callable[[], View] | None = None) -> list[str]:
     """Tell the intents (None: undo) one after the other; what was complained about."""
     told: list[str] = []
     done = asyncio.Event()
@@ -25,7 +27,7 @@ async def steered(source: FakeSource, *intents: Intent | None) -> list[str]:
         if count == len(intents):
             done.set()
 
-    steering = CommandQueue(lambda: View(source.snapshot()), told.append, changed)
+    steering = CommandQueue(look or (lambda: View(source.snapshot())), told.append, changed)
     for intent in intents:
         if intent is None:
             steering.undo(source)
@@ -91,3 +93,30 @@ async def test_a_knob_taken_back_after_it_was_written_counts_as_turned() -> None
     running.cancel()
     with suppress(asyncio.CancelledError):
         await running
+
+
+async def test_undo_leaves_what_another_operator_decided_since() -> None:
+    """It says who and what; a change of another knob, or to another agent, is no reason."""
+    source = FakeSource(world())
+    now = source.snapshot()
+    for who, text, refused in (("alice", "released", True), ("bob", "released", False), ("all", "released", True)):
+        line = Line(now.at + 1, 0.0, "info", "hold", who, f"{text}, by ann", by="ann")
+
+        def look(line: Line = line) -> View:
+            return View(replace(now, lines=(line,)))
+
+        told = await steered(source, hold("alice"), None, look=look)
+        assert told == (["not undone: since then ann decided that (released, by ann)"] if refused else [])
+
+
+def test_what_undo_asks_about() -> None:
+    """Where it holds or refuses requests."""
+    stops: dict[Command, bool] = {
+        PauseAgent("a", True): True,
+        PauseAgent("a", False): False,
+        SetCircuit("open"): True,
+        SetCircuit("auto"): False,
+        Drain(True): True,
+        Tune("aimd.beta", 0.5): False,
+    }
+    assert {undo: Change([undo], [undo], 0.0, 0.0).stops_traffic for undo in stops} == stops

@@ -28,6 +28,7 @@ CASES: list[tuple[cmd.Command, list[cmd.Command]]] = [
     (cmd.PauseAdmissions(True), [cmd.PauseAdmissions(False)]),
     (cmd.Drain(True), [cmd.Drain(False)]),
     (cmd.ReleaseLane(LANE), []),
+    (cmd.CutRequest("alice", 12), []),
     (cmd.SetBudget("dave", 5), [cmd.SetBudget("dave", 2_000_000, 2.5, "run", "subtree")]),
     (cmd.SetBudget("bob", 5), [cmd.SetBudget("bob")]),
     (cmd.SetBudget(None, 5), [cmd.SetBudget(None, None, 20.0, "day")]),

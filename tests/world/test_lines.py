@@ -189,6 +189,8 @@ def test_what_happens_all_the_time_has_no_line(event: ev.Event) -> None:
         (commanded("BoostAgent", agent="ann", for_s=0.0), "ann", "boost ended"),
         (commanded("StopAgent", agent="ann", stopped=True), "ann", "stopped"),
         (commanded("StopAgent", agent="ann", stopped=False), "ann", "allowed again"),
+        (commanded("CutRequest", agent="ann", request=7, retry=True), "ann", "request 7 cut, to be sent again"),
+        (commanded("CutRequest", agent="ann", request=None, retry=False), "ann", "request cut"),
         (commanded("SetBudget", agent="ann", tokens=500_000), "ann", "budget is 500,000 tokens now"),
         (commanded("SetBudget", agent="ann", tokens=None), "ann", "has no budget any more"),
         (commanded("SubmitTasks", tasks=["a", "b"]), "all", "2 tasks added: a, b"),

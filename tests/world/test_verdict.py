@@ -402,8 +402,8 @@ def test_more_wait_than_are_shown() -> None:
 
 
 def test_every_state_and_severity_is_known() -> None:
-    assert {"healthy", "degraded", "paused", "draining", "blocked"} == set(VERDICTS)
-    assert SEVERITIES == ("note", "degraded", "blocked")
+    assert {"healthy", "slowed", "degraded", "paused", "draining", "blocked"} == set(VERDICTS)
+    assert SEVERITIES == ("note", "slowed", "degraded", "blocked")
     assert all(kind.noun and kind.meaning for kind in CODES.values())
 
 

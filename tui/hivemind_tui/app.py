@@ -138,7 +138,13 @@ class ControlRoom(Actions):
         self._pace.drawn(time.perf_counter() - started, late_s)
 
     def _look(self) -> None:
-        view = replace(self.view, untuned=self.queue.untuned, undoable=self.queue.undoable)
+        last = self.queue.last
+        undoable = (
+            ""
+            if last is None
+            else last.text + (f", {short_duration(last.age_s // 60 * 60)} ago" if last.age_s >= 60 else "")
+        )
+        view = replace(self.view, untuned=self.queue.untuned, undoable=undoable)
         self.view = self._builder.look(view, self.source)
         if self._inside:
             pace = self._pace

@@ -29,7 +29,14 @@ _COLUMNS = (
     TextColumn("CIRCUIT"),
     TextColumn("LEFT OF WINDOWS", cut=True, spare=1),
 )
-VERDICT_STYLES = {"healthy": "good", "degraded": "warn", "paused": "warn", "draining": "warn", "blocked": "bad"}
+VERDICT_STYLES = {
+    "healthy": "good",
+    "slowed": "warn",
+    "degraded": "warn",
+    "paused": "warn",
+    "draining": "warn",
+    "blocked": "bad",
+}
 _FINDINGS_SHOWN = 6
 _SHOWN = {each.name for each in fields(Vitals)} - {"recent_waits", "recent_ttfts"}
 """Vitals that `--json` prints."""

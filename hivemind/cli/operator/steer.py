@@ -1,5 +1,5 @@
-"""`hivemind pause`, `hold`, `release`, `stop`, `circuit`, `set`, `ack`, `note`: let requests wait, refuse them, steer
-circuits, change a knob or a priority, acknowledge alerts, write notes."""
+"""`hivemind pause`, `hold`, `release`, `stop`, `cut`, `circuit`, `set`, `ack`, `note`: let requests wait, refuse or cut
+them, steer circuits, change a knob or a priority, acknowledge alerts, write notes."""
 
 from __future__ import annotations
 
@@ -70,6 +70,20 @@ def _stop(namespace: argparse.Namespace) -> int:
     agent, stopped = namespace.agent, not namespace.undo
     done = f"{agent} is stopped" if stopped else f"{agent} may ask again"
     return changes.send_command(namespace, done, "StopAgent", agent=agent, stopped=stopped)
+
+
+def _configure_cut(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("agent", metavar="AGENT", help="whose request hangs")
+    parser.add_argument("request", metavar="REQUEST", nargs="?", type=int, help="its number [the only one in flight]")
+    parser.add_argument("--retry", action="store_true", help="send it again, which the agent doesn't notice")
+    client.add_flags(parser)
+
+
+def _cut(namespace: argparse.Namespace) -> int:
+    agent, number, retry = namespace.agent, namespace.request, namespace.retry
+    which = f"{agent}'s request" + ("" if number is None else f" {number}")
+    done = f"{which} is sent again" if retry else f"{which} is cut; the agent gets an error"
+    return changes.send_command(namespace, done, "CutRequest", agent=agent, request=number, retry=retry)
 
 
 def _configure_circuit(parser: argparse.ArgumentParser) -> None:
@@ -192,6 +206,7 @@ pause = Command(_configure_pause, _pause)
 hold = Command(_configure_hold, _pause)
 release = Command(_configure_release, _pause)
 stop = Command(_configure_stop, _stop)
+cut = Command(_configure_cut, _cut)
 circuit = Command(_configure_circuit, _circuit)
 ack = Command(_configure_ack, _ack)
 note = Command(_configure_note, _note)

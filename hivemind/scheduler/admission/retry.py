@@ -69,8 +69,10 @@ class Retries:
     def next_attempt_at(self, ticket: Ticket, failure: Failure, now: float, draw: Callable[[], float]) -> float | None:
         """Return when a ticket whose attempt failed may be tried again; None: not at all.
 
-        Counts the fault on the ticket and takes the retry from the budget.
+        Counts the fault on the ticket and takes the retry from the budget, unless an operator wants it.
         """
+        if failure.kind is FailureKind.CUT:
+            return now if failure.retryable and not ticket.content_started else None
         if not failure.delay_s:
             ticket.faults += 1
         if ticket.content_started or not failure.retryable or ticket.attempts >= self.config.max_attempts:

@@ -8,15 +8,15 @@ from typing import Any
 
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.accounts import POOL
-from hivemind.scheduler.commands import Conflict, NotKnown, Rejected
+from hivemind.scheduler.commands import Conflict, NotKnown, Rejected, some
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.dispatcher import Dispatcher
 from hivemind.scheduler.events import AgentBegan, AgentEnded, BoostEnded, Commanded
 from hivemind.scheduler.lane import Lane
 from hivemind.scheduler.ledger import check_budget
 from hivemind.scheduler.operator.knobs import KNOBS, Knob, check_range, parsed, plain, turned, wrong
-from hivemind.scheduler.ticket import Agent
-from hivemind.scheduler.types import Priority
+from hivemind.scheduler.ticket import Agent, Ticket, TicketState
+from hivemind.scheduler.types import Failure, FailureKind, Priority
 
 LONGEST_BOOST_S = 3600.0
 HIGHEST_LEVEL = KNOBS["max_concurrency"].highest
@@ -75,7 +75,14 @@ class Operator:
             case cmd.BeginAgent():
                 self._begin(command, now)
                 dispatcher.ledger.unsaved.add(command.agent)
-            case cmd.SetPriority() | cmd.PauseAgent() | cmd.BoostAgent() | cmd.StopAgent() | cmd.EndAgent():
+            case (
+                cmd.SetPriority()
+                | cmd.PauseAgent()
+                | cmd.BoostAgent()
+                | cmd.StopAgent()
+                | cmd.CutRequest()
+                | cmd.EndAgent()
+            ):
                 self._steer(self._known(command.agent), command, now)
                 dispatcher.ledger.unsaved.add(command.agent)
             case cmd.Acknowledge():
@@ -109,6 +116,12 @@ class Operator:
                 agent.stopped = stopped
                 for part in self._agents.parts_of(agent) if stopped else ():
                     self._dispatcher.stop(part, now)
+            case cmd.CutRequest(_, number, retry):
+                ticket = _in_flight(agent, number)
+                if retry and ticket.content_started:
+                    raise Conflict(f"the answer to request {ticket.id} has begun, so it can only be cut, not retried")
+                ticket.cut = Failure(FailureKind.CUT, retry, message="the operator cut this request")
+                self._dispatcher.decisions.append(ticket)
             case cmd.EndAgent(name, exit_code, asked):
                 cmd.check_exit_code(exit_code)
                 agent.ended = True
@@ -156,6 +169,19 @@ class Operator:
         if key not in lanes:
             raise NotKnown(f"no lane {key!r}", lanes)
         return [lanes[key]]
+
+
+def _in_flight(agent: Agent, number: int | None) -> Ticket:
+    """Return the agent's request in flight of that number, or its only one. Raises: Rejected."""
+    found = [each for each in agent.tickets.values() if each.state is TicketState.IN_FLIGHT and not each.work]
+    chosen = [each for each in found if number in (None, each.id) and each.cut is None and each.refusal is None]
+    if len(chosen) == 1:
+        return chosen[0]
+    there_is = f"in flight: {some(str(each.id) for each in found)}"
+    if chosen:
+        raise Rejected(f"{agent.name} has {len(chosen)} requests in flight; say which ({there_is})")
+    which = "no request" if number is None else f"no request {number}"
+    raise Conflict(f"{agent.name} has {which} in flight to be cut ({there_is})")
 
 
 class Tuning:

@@ -9,8 +9,9 @@ from typing import Literal
 from textual.geometry import Size
 
 from hivemind.settings.write import Draft
-from hivemind.text.humanise import short_count, short_plural
+from hivemind.text.humanise import short_count, short_duration, short_plural
 from hivemind.world.snapshot import AgentView, TaskView, TicketView
+from hivemind_tui.commands.queue import Change
 from hivemind_tui.keys.keymap import here
 from hivemind_tui.render.format import clean
 from hivemind_tui.render.glyphs import LEASE_SIGNS, LEGEND, TASK_SIGNS, Sign, sign
@@ -89,6 +90,25 @@ def stop_question(view: View, agents: Sequence[AgentView]) -> Rows:
         [(f"Their later requests are refused too, until x allows {them} again.", "dim")],
     ]
     return question(rows, choice("y", "stop"))
+
+
+def undo_question(change: Change) -> Rows:
+    """Return the question before a change is undone that is old, or without which requests stop."""
+    rows: Rows = [[(change.text, "strong"), (f", {short_duration(change.age_s)} ago", "dim")]]
+    if change.stops_traffic:
+        rows.append([("Undone, requests are held or refused.", "wait")])
+    return question(rows, choice("y", "undo it"))
+
+
+def cut_question(ticket: TicketView, *, begun: bool) -> Rows:
+    """Return the question what becomes of a request in flight; `begun`: some of its answer has reached the agent."""
+    silent = f"nothing has come for {short_duration(ticket.silent_s)}"
+    rows: Rows = [[(f"{clean(ticket.model)}, attempt {ticket.attempt}: ", "text"), (silent, "wait")]]
+    if begun:
+        rows.append([("Its answer has begun, so that it can't be sent again unseen.", "dim")])
+        return question(rows, choice("c", "cut it", "the answer breaks off with an error"))
+    again = choice("r", "retry it", "this attempt ends and another begins; the agent doesn't notice")
+    return question(rows, again, choice("c", "cut it", "the agent gets an error"))
 
 
 def cancel_question(view: View, task: TaskView) -> Rows:

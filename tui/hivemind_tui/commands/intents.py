@@ -14,7 +14,7 @@ from hivemind.scheduler.types import Priority
 from hivemind.text.amounts import WantedBudget, parse_budget
 from hivemind.text.humanise import parse_number
 from hivemind.world.alerts import RULES, unacknowledged
-from hivemind.world.snapshot import AgentView, TaskView
+from hivemind.world.snapshot import HUNG, AgentView, TaskView, TicketView
 from hivemind_tui.render.dials import stepped, typed
 from hivemind_tui.state.view import View
 
@@ -85,6 +85,22 @@ def stop(view: View, meant: frozenset[str] = frozenset()) -> list[Command]:
     agents = agents_of(view, meant)
     stopped = all(agent.stopped for agent in agents)
     return [cmd.StopAgent(agent.name, not stopped) for agent in agents if agent.stopped is stopped]
+
+
+def to_cut(view: View) -> TicketView:
+    """Return the request in flight that is meant: the selected one, or of the selected agent the one of which nothing
+    has come for the longest. Raises: Rejected."""
+    if view.page in ("requests", "request"):
+        request = view.request
+        found = [each for each in view.snapshot.slots if request is not None and each.ticket == request.ticket]
+        if not found:
+            raise Rejected("the selected request isn't in flight, so there is nothing to cut")
+        return found[0]
+    (agent, *_) = agents_of(view)
+    found = [each for each in view.snapshot.slots if each.agent == agent.name]
+    if not found:
+        raise Rejected(f"{agent.name} has no request in flight to cut")
+    return max(found, key=lambda ticket: (ticket.state == HUNG, ticket.silent_s))
 
 
 def budget(view: View, text: str, meant: frozenset[str] = frozenset()) -> list[Command]:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 from hivemind.control.codec import to_plain
@@ -16,8 +18,8 @@ from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.accounts import Covers, Period
 from hivemind.scheduler.commands import Command, Rejected, Tune
 from hivemind.scheduler.events import BudgetState, Commanded, LaneState
-from hivemind.world.lines import ALL, sentence, subject
-from hivemind.world.snapshot import AgentView, Snapshot
+from hivemind.world.lines import ALL, YOU, sentence, subject, tag_of
+from hivemind.world.snapshot import AgentView, Line, Snapshot
 from hivemind_tui.render.format import clean
 from hivemind_tui.sources.base import Source
 from hivemind_tui.state.view import View
@@ -27,6 +29,43 @@ _DEPTH = 20
 
 Intent = Callable[[View], list[Command]]
 """Returns the commands that a key means for the present view. Raises: Rejected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one key did."""
+
+    undo: Sequence[Command]
+    commands: Sequence[Command]
+    at_s: float
+    """When it was done, by `time.monotonic`."""
+    since: float
+    """The time of the snapshot before it, on the proxy's clock."""
+
+    @property
+    def text(self) -> str:
+        """What it did: `alice: held, and 2 more`."""
+        return in_words(self.commands)
+
+    @property
+    def age_s(self) -> float:
+        """How old it is."""
+        return time.monotonic() - self.at_s
+
+    @property
+    def stops_traffic(self) -> bool:
+        """Whether undoing it holds or refuses requests."""
+        return any(
+            isinstance(command, _STOPPING) and getattr(command, "mode", "open") == "open" and _is_on(command)
+            for command in self.undo
+        )
+
+
+_STOPPING = (cmd.PauseAdmissions, cmd.PauseAgent, cmd.StopAgent, cmd.Drain, cmd.SetCircuit)
+
+
+def _is_on(command: Command) -> bool:
+    return any(getattr(command, name, False) for name in ("paused", "stopped", "draining", "mode"))
 
 
 class CommandQueue:
@@ -47,13 +86,13 @@ class CommandQueue:
         self._changed = changed
         self._on_done = done
         self._waiting: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
-        self._done: deque[list[Command]] = deque(maxlen=_DEPTH)
-        """The inverse of each change, the newest last."""
+        self._done: deque[Change] = deque(maxlen=_DEPTH)
+        """The newest last."""
 
     @property
-    def undoable(self) -> bool:
-        """Whether there is a change to undo."""
-        return bool(self._done)
+    def last(self) -> Change | None:
+        """The change that would be undone."""
+        return self._done[-1] if self._done else None
 
     def send(self, source: Source, intent: Intent, refused: Callable[[str], None] | None = None) -> None:
         """Carry an intent out after those before it. `refused`: called with the reason in place of the queue's own."""
@@ -66,9 +105,9 @@ class CommandQueue:
 
         self._waiting.put_nowait(carry_out)
 
-    def undo(self, source: Source) -> None:
-        """Undo the last change, after the commands before it."""
-        self._waiting.put_nowait(lambda: self._undo(source))
+    def undo(self, source: Source, meant: Change | None = None) -> None:
+        """Undo the last change, after the commands before it; `meant`: only if it is this one."""
+        self._waiting.put_nowait(lambda: self._undo(source, meant))
 
     def then(self, what: Callable[[], Awaitable[None]]) -> None:
         """Do something else, after the commands before it."""
@@ -97,7 +136,7 @@ class CommandQueue:
                 self._note(command, view)
         finally:
             if undone:
-                self._done.append(undone)
+                self._done.append(Change(undone, carried, time.monotonic(), view.snapshot.at))
             self._on_done(carried)
 
     def _note(self, command: Command, view: View) -> None:
@@ -107,15 +146,31 @@ class CommandQueue:
                     before = self.untuned.setdefault(lane.state.upstream, {})
                     before.setdefault(command.knob, lane.state.knobs[command.knob])
 
-    async def _undo(self, source: Source) -> None:
-        if not self._done:
+    async def _undo(self, source: Source, meant: Change | None) -> None:
+        change = self.last
+        if change is None:
             raise Rejected("there is no change of yours to undo")
+        if meant not in (None, change):
+            raise Rejected("another change came after that one; u undoes it first")
         view = self._look()
-        undone = self._done.pop()
+        self._done.pop()
+        for line in view.snapshot.lines:
+            if line.by and line.tag != YOU and line.at > change.since and any(_tells(line, c) for c in change.commands):
+                raise Rejected(f"not undone: since then {line.by} decided that ({clean(line.text)})")
+        undone = change.undo
         for command in undone:
             await source.apply(command)
             self._note(command, view)
         self._on_done(undone)
+
+
+def _tells(line: Line, command: Command) -> bool:
+    """Return whether a line tells of a decision about the same thing as the command."""
+    arguments = to_plain(command)
+    same = line.who == subject(arguments) or ALL in (line.who, subject(arguments))
+    if not same or line.tag != tag_of(type(command).__name__):
+        return False
+    return not isinstance(command, Tune) or line.text.startswith(f"{command.knob} ")
 
 
 def inverse(command: cmd.Command, before: Snapshot) -> list[cmd.Command]:
@@ -182,7 +237,12 @@ LOG_PAGES = frozenset({"overview", "tuning", "log"})
 
 def confirmation(commands: Sequence[Command], view: View) -> str:
     """Return the first command in words, and how many more there are; nothing where the page shows the log."""
-    if not commands or view.page in LOG_PAGES:
+    return "" if view.page in LOG_PAGES else in_words(commands)
+
+
+def in_words(commands: Sequence[Command]) -> str:
+    """Return the first command in words, and how many more there are; nothing of none."""
+    if not commands:
         return ""
     arguments = to_plain(commands[0])
     about = subject(arguments)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from hivemind.scheduler.commands import Command, Drain, Rejected, SetCircuit
+from hivemind.scheduler.commands import Command, CutRequest, Drain, Rejected, SetCircuit
 from hivemind.scheduler.events import BudgetState
 from hivemind.settings.write import Draft
 from hivemind.text.humanise import short_count, short_dollars
@@ -20,6 +20,10 @@ from hivemind_tui.state.view import OF_AGENTS, View
 
 _OF_AGENTS = frozenset({"priority", "hold", "boost"})
 """Intents about the selected agent."""
+
+
+_OLD_S = 60.0
+"""From this age on a change isn't undone without a question."""
 
 
 class SteeringActions(Room):
@@ -36,7 +40,13 @@ class SteeringActions(Room):
         self.ask_value("note", lambda _, text: intents.note(text), hint=hint)
 
     def action_undo(self) -> None:
-        self.queue.undo(self.source)
+        """Undo the last change; ask before that where it stops traffic, or is older than a minute."""
+        change = self.queue.last
+        if change is None or not (change.stops_traffic or change.age_s > _OLD_S):
+            self.queue.undo(self.source)
+            return
+        undo = partial(self.queue.undo, self.source, change)
+        self.ask("Undo?", dialogs.undo_question(change), {"y": undo, "u": undo})
 
     def action_budget(self) -> None:
         """Ask for a budget, for the agents selected now or for all together."""
@@ -88,6 +98,20 @@ class SteeringActions(Room):
         stop = partial(intents.stop, meant=frozenset(agent.name for agent in stopping))
         rows = dialogs.stop_question(self.view, stopping)
         self.ask(f"Stop {named(stopping)}?", rows, {"y": partial(self.steer, stop)})
+
+    def action_cut(self) -> None:
+        self._keep_cursor()
+        self.attempt(self._ask_cut)
+
+    def _ask_cut(self) -> None:
+        ticket = intents.to_cut(self.view)
+        attempts = next((each.attempts for each in self.view.requests if each.ticket == ticket.ticket), ())
+        begun = bool(attempts) and attempts[-1].first_content_at is not None
+        choices = {"c": partial(self._send, CutRequest(ticket.agent, ticket.ticket, retry=False))}
+        if not begun:
+            choices["r"] = partial(self._send, CutRequest(ticket.agent, ticket.ticket))
+        title = f"Request {ticket.ticket} of {clean(ticket.agent)}"
+        self.ask(title, dialogs.cut_question(ticket, begun=begun), choices)
 
     def action_cancel(self) -> None:
         self.attempt(self._ask_cancel)

@@ -15,7 +15,8 @@ from textual.keys import Keys, key_to_character
 from hivemind.journal.files import DEMO_FOLDER
 from hivemind.scheduler.tasks import OPEN, SPOILED
 from hivemind.world.alerts import unacknowledged
-from hivemind.world.snapshot import AgentView
+from hivemind.world.snapshot import HUNG, AgentView
+from hivemind_tui.render.format import fit_name
 from hivemind_tui.render.pen import Span, linked
 from hivemind_tui.state.view import OF_AGENTS, View
 
@@ -32,6 +33,8 @@ START = frozenset({"start"})
 FLEET = frozenset({"fleet"})
 SCROLLED = LISTS | FLEET | {"tuning", "log", "request"} | START | WHAT_IF
 
+_UNDONE = 32
+"""Cells of what would be undone."""
 _OFFERED_FROM_S, _OFFERED_UNTIL_S = 60.0, 180.0
 _NO_WHAT_IF = SCROLLED - WHAT_IF
 _NO_LOG = SCROLLED - LOG
@@ -166,6 +169,7 @@ KEYS: tuple[Key, ...] = (
     _agent("hold", "h", "send('hold')", "hold", "hold its requests, or release them"),
     _agent("budget", "B", "budget", "budget", "set its budget: 500k, $5/day, +50k, none; pool 2M for all"),
     _agent("stop", "x", "stop", "stop", "stop it, or allow it again; says first what is lost"),
+    _agent("cut", "X", "cut", "cut", "cut a request of which nothing comes, or send it again"),
     _agent("mark", "space", "mark", "mark", "mark it: commands go to all marked agents", pages=TREES),
     _agent("mark_all", "asterisk", "mark_all", "", "mark all that are shown, or none", pages=TREES),
     _tree("pin_agent", "P", "pin_agent", "pin", "pin it: it stays on top of the list; again: no longer"),
@@ -299,13 +303,15 @@ for _key in KEYS:
 
 
 _STEER = ("pause", "circuit", "less", "pin", "release", "drain")
-_STEER_AGENT = ("raise", "boost", "hold", "stop", "budget")
+_STEER_AGENT = ("raise", "boost", "hold", "stop", "cut", "budget")
 _FIND = ("filter", "sort", "failing", "slowest", "dearest")
 FOOTERS = {
     "start": ("help", "quit", "demo", "down", "copy", "overview", "theme"),
     "overview": (
-        *("help", "quit", "open", "raise", "hold", "pause", "circuit", "less", "filter", "boost", "stop", "undo"),
+        *("help", "quit", "open", "raise", "hold", "pause", "circuit", "less", "filter", "boost", "stop"),
         *(
+            "cut",
+            "undo",
             "note",
             "pin",
             "budget",
@@ -325,7 +331,7 @@ FOOTERS = {
         *("pause", "palette"),
     ),
     "requests": (
-        *("help", "quit", "open", *_FIND, "stop", "hold", "raise", "boost", "budget", "copy", "pause", "undo"),
+        *("help", "quit", "open", *_FIND, "stop", "cut", "hold", "raise", "boost", "budget", "copy", "pause", "undo"),
         *("palette", "freeze"),
     ),
     "tuning": ("help", "quit", "step_up", "open", "what_if", "undo", "write", "down", *_STEER, "lane", "palette"),
@@ -344,7 +350,7 @@ FOOTERS = {
         *("down", "undo", "pause", "palette"),
     ),
     "request": (
-        *("help", "quit", "back", "down", "copy", "stop", "hold", "raise", "boost", "budget"),
+        *("help", "quit", "back", "down", "copy", "stop", "cut", "hold", "raise", "boost", "budget"),
         *("pause", "undo", "palette", "freeze"),
     ),
 }
@@ -380,11 +386,20 @@ def footer(view: View) -> list[tuple[int, list[Span]]]:
             action = f"app.{key.action}"
             spans = [linked(key.pair or key.shown, "accent", action), linked(f" {label}", "dim", action)]
             chunks.append((len(chunks), spans))
+            if name == "undo":  # what it would undo is told where there is room
+                text = fit_name(view.undoable, min(_UNDONE, len(view.undoable)))
+                chunks.append((len(chunks), [(text, "text")]))
     return chunks
 
 
 def _chosen(view: View) -> bool:
     return view.page != "requests" or view.ticket != 0
+
+
+def _hung(view: View) -> bool:
+    if view.page in ("requests", "request"):
+        return view.request is not None and view.request.state == HUNG
+    return view.agent is not None and view.agent.state == HUNG
 
 
 def _task_open(view: View) -> bool:
@@ -462,6 +477,7 @@ _AVAILABLE: Mapping[str, Callable[[View], bool]] = {
     "hold": _chosen,
     "budget": _chosen,
     "stop": _chosen,
+    "cut": _hung,
     "tree": lambda view: any(agent.parent for agent in view.snapshot.agents),
     "fold": lambda view: bool(view.branches),
     "cancel": _task_open,
@@ -472,7 +488,7 @@ _AVAILABLE: Mapping[str, Callable[[View], bool]] = {
     "write": lambda view: bool(view.what_if.knobs if view.page == "whatif" else view.untuned),
     "acknowledge": lambda view: bool(unacknowledged(view.snapshot.alerts)),
     "find": lambda view: bool(view.log_search),
-    "undo": lambda view: view.undoable,
+    "undo": lambda view: bool(view.undoable),
     "demo": lambda view: view.demo,
 }
 """Whether a key would have any effect now; those that aren't listed always have."""
@@ -482,6 +498,7 @@ _URGENT: Mapping[str, Callable[[View], bool]] = {
     "pause": lambda view: view.snapshot.mode == "paused",
     "drain": lambda view: view.snapshot.mode == "draining",
     "acknowledge": lambda view: bool(unacknowledged(view.snapshot.alerts)),
+    "cut": _hung,
     "freeze": lambda view: view.frozen,
     "what_if": _offers_what_if,
 }

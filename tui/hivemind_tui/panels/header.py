@@ -13,8 +13,9 @@ from hivemind.scheduler.events import LaneState
 from hivemind.text.humanise import short_count, short_dollars, short_duration, short_plural, short_size
 from hivemind.world.alerts import unacknowledged
 from hivemind.world.fleet import GOOD
+from hivemind.world.slow import MAX_CONCURRENCY, PINNED, causes, why_slow
 from hivemind.world.snapshot import Alarm, RecordingView, Snapshot
-from hivemind.world.verdict import lanes_held_up, parts, short_sentence
+from hivemind.world.verdict import lanes_held_up, parts, remedy, short_sentence
 from hivemind.world.work import going_on
 from hivemind_tui.keys.keymap import BY_ID
 from hivemind_tui.panels.timeline_strip import state_of
@@ -30,6 +31,8 @@ _WITH_NAMES = 4
 """Totals up to this rank take precedence over the names of the pages that aren't shown."""
 _KEYS = {"paused": "pause", "draining": "drain", "circuit_forced": "circuit", "agent_died": "acknowledge"}
 """By code of a finding, the key that does something about it."""
+_FREES = {MAX_CONCURRENCY: "more", PINNED: "pin"}
+"""By what keeps requests, the key that raises it; other limits of HiveMind's own have a page."""
 _FILTER = 24
 _WIDE = 140
 """Cells from which on what else was found is named."""
@@ -77,6 +80,8 @@ def _health(view: View, width: int, pen: Pen) -> list[Chunk]:
         chunks.append((2, [("attached", "info")]))
     if snapshot.alarms and "alarm" not in codes:
         chunks += _alarms(snapshot.alarms, pen)
+    if snapshot.waits.seconds and "slowed" not in codes:
+        chunks.append((4, [(pen.glyphs.plain(why_slow(snapshot.waits)), "dim")]))
     if waiting := unacknowledged(snapshot.alerts):
         text = f"{pen.glyphs.warn} {short_plural(len(waiting), 'alert')}"
         chunks.append((1, [linked(text, "bad", "app.page('log')")]))
@@ -154,6 +159,8 @@ def _undoing(view: View, role: str) -> list[Span]:
     if not view.live or cause is None or (cause.code == "agent_died" and not unacknowledged(view.snapshot.alerts)):
         return []
     name = _KEYS.get(cause.code)
+    if cause.code == "slowed":
+        name = _FREES.get(causes(view.snapshot.waits.seconds)[0][0], "tuning" if remedy(cause, view.snapshot) else None)
     if name is None:
         return []
     key = BY_ID[name]

@@ -249,7 +249,7 @@ def _by_family(
         own = {window.kind: window for window in windows[family]}
         cells = [span for kind in kinds for span in _of_family(own.get(kind), each, pen)]
         out = min((end for w in windows[family] if (end := ends[id(w)]) is not None), default=None)
-        resets = min((w.resets_in_s for w in windows[family] if w.resets_in_s is not None), default=None)
+        resets = min(windows[family], key=lambda w: _urgency(_window(w, False, ends[id(w)]))).resets_in_s  # it binds
         times: list[Span] = [(fit(_end(out), _ENDS, ">"), "bad"), (fit(_reset(resets), _ENDS, ">"), "dim")]
         lines.append([(fit(family, name), "text"), *cells, *times])
     return lines + [_row(_plan(plan), width, pen, name) for plan in plans]

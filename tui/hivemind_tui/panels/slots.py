@@ -296,7 +296,7 @@ _QUEUED: Table[TicketView] = Table(
     _AGENT,
     (
         Column("prio", "PRIO", 4, 2, lambda ticket, _: PRIORITIES[ticket.priority], "<"),
-        Column("since", "SINCE", 6, 1, lambda ticket, _: (short_duration(ticket.since_s), "text")),
+        Column("since", "WAITS", 6, 1, lambda ticket, _: (short_duration(ticket.since_s), "text")),
         Column("gate", "HELD BY", 8, 0, lambda ticket, _: (wait_reason.gate(ticket), gate_sign(ticket.gate).role), "<"),
         Column("eta", "ETA", 6, 0, _eta),
         Column("tokens", "TOKENS", 6, 4, lambda ticket, _: (f"≈{short_count(ticket.estimated_tokens)}", "dim")),

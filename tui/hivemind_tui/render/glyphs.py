@@ -179,6 +179,7 @@ SIGNS: Mapping[str, Sign] = {
 }
 VERDICT_SIGNS: Mapping[str, Sign] = {
     "healthy": Sign("dot", "HEALTHY", "ok", "requests flow"),
+    "slowed": Sign("clock", "SLOWED", "wait", "requests wait for much of their time"),
     "degraded": Sign("warn", "DEGRADED", "wait", "something needs a look, though requests flow"),
     "paused": Sign("pause", "PAUSED", "wait", "the operator holds all requests"),
     "draining": Sign("half", "DRAINING", "wait", "new requests are refused, those in flight finish"),

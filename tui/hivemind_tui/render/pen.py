@@ -101,7 +101,10 @@ class Pen:
             else:
                 text, length = _measured(text, plain)
             if length > left:
-                text, length = set_cell_size(text, left), left
+                kept = set_cell_size(text, left)
+                if left > 1 and any(map(str.isalnum, text[len(kept.rstrip()) :])):  # words, and not a line or a bar
+                    kept = set_cell_size(text, left - 1) + self.glyphs.ellipsis
+                text, length = kept, left
             style = self._style(role, selected, link)
             # Neighbours of one style become one segment: each costs the terminal forty bytes.
             if style is last:

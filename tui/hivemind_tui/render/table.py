@@ -74,7 +74,12 @@ class Table(Generic[T]):
         claimed = rest.width + GAP if rest is not None and rest.rank else 0
         room = left - claimed if left - claimed >= self.name.width else left
         name = max(self.names[0], min(self.names[1], room))
-        placed = [Placed(self.name, name, 0), *(Placed(column, column.width, gap) for column in columns)]
+        spare = left - name - (GAP + rest.width if rest is not None and left - name - GAP >= rest.width else 0)
+        placed = [Placed(self.name, name, 0)]
+        for column in columns:
+            more = max(0, min(spare, self.names[1] - column.width)) if column.is_name else 0
+            placed.append(Placed(column, column.width + more, gap))
+            spare, left = spare - more, left - more
         if rest is not None and left - name - GAP >= rest.width:
             placed.append(Placed(rest, left - name - GAP, GAP))
         return placed

@@ -103,8 +103,8 @@ class View:
     """The knob that the tuning page's cursor is on."""
     untuned: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """By upstream, the former values of knobs changed here and not written to the settings file yet."""
-    undoable: bool = False
-    """Whether there is a change to undo."""
+    undoable: str = ""
+    """The change that would be undone, and its age; empty: there is none."""
     inside: Diagnostics | None = None
     """Diagnostics of the screen while they are shown."""
     what_if: WhatIf = field(default_factory=WhatIf)
