@@ -165,7 +165,7 @@ KEYS: tuple[Key, ...] = (
     _agent("boost", "b", "send('boost')", "boost", "put it first for a minute, or end that"),
     _agent("hold", "h", "send('hold')", "hold", "hold its requests, or release them"),
     _agent("budget", "B", "budget", "budget", "set its budget: 500k, $5/day, +50k, none; pool 2M for all"),
-    _agent("stop", "x", "stop", "stop", "stop it, or allow it again; says first what is lost"),
+    _traffic("stop", "x", "stop", "stop", "stop it or all spending, or allow it; says what it costs"),
     _agent("mark", "space", "mark", "mark", "mark it: commands go to all marked agents", pages=TREES),
     _agent("mark_all", "asterisk", "mark_all", "", "mark all that are shown, or none", pages=TREES),
     _tree("pin_agent", "P", "pin_agent", "pin", "pin it: it stays on top of the list; again: no longer"),
