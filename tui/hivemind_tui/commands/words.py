@@ -99,7 +99,7 @@ LABELS: Mapping[str, Label] = {
 
 _FILLERS = frozenset(("a", "at", "be", "by", "for", "is", "it", "make", "no", "of", "only", "set", "the", "to"))
 _SAID: Mapping[str, str] = {
-    "max_concurrency": "limit ceiling slots parallel in flight requests agents once concurrency",
+    "max_concurrency": " ".join(("ceiling", "limit slots parallel in flight requests agents once concurrency")),
     "aimd.floor": "minimum",
     "aimd.latency_target_s": "ttft latency",
     "circuit.threshold": "circuit opens",
