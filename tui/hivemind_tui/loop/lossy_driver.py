@@ -1,9 +1,9 @@
 """A terminal driver that never waits for the terminal.
 
 Textual's driver puts each frame into a queue of thirty and waits, on the event loop, while that is full: a terminal
-that stops reading (a sleeping ssh session, a paused multiplexer) would stop every stream of the proxy. This one tells when
-the last frame has left, before which the screen paints no other. Should the queue be full all the same, it drops
-frames, and repaints everything once the terminal reads again.
+that stops reading (a sleeping ssh session, a paused multiplexer) would stop every stream of the proxy. This one says
+whether the last frame has left, before which the screen paints no other. Should the queue be full all the same, it
+drops frames, and repaints everything once the terminal reads again.
 
 Where the terminal is gone, it raises a SIGHUP: the system sends that only to a session's first process, which may not
 pass it on (`make run`), and without it the thread that reads keys would read nothing for ever.
