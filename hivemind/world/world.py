@@ -102,6 +102,8 @@ class World:
         self._log = RequestLog()
         self._changed = self._log.changed
         self._lanes: dict[str, LaneState] = {}
+        self._since: dict[str, dict[str, Any]] = {}
+        """By lane, the gauges that events have changed since the last sample, by their names."""
         self._work: tuple[WorkState, ...] = ()
         self._curves = Curves()
         self._queue = Queue()
@@ -133,6 +135,9 @@ class World:
             ev.TaskForgotten: self._task_forgotten,
             ev.Sampled: self._sampled,
             ev.LevelChanged: self._level_changed,
+            ev.CircuitChanged: self._circuit_changed,
+            ev.LaneRateLimited: self._rate_limited,
+            ev.LaneReleased: self._rate_limited,
             ev.LaneOpened: self._open.lane_opened,
             ev.InvariantBroken: self._alarm,
             ev.Noticed: lambda event: self._notices.setdefault(event.text),
@@ -393,6 +398,7 @@ class World:
             known.update((state.lane, state) for state in event.lanes)
             event = structs.replace(event, lanes=tuple(known.values()))
         self._lanes = {state.lane: state for state in event.lanes}
+        self._since.clear()
         self._open.providers = {state.lane: state.provider for state in event.lanes}
         self._curves.sampled(event)
         self._budgets.sampled(event.budgets, self._agents, partial=event.partial)
@@ -405,6 +411,29 @@ class World:
     def _level_changed(self, event: ev.LevelChanged) -> None:
         self._curves.level_changed(event)
         self._slow.level_changed(event.lane, event.cause)
+        self._since.setdefault(event.lane, {})["level"] = event.level
+
+    def _circuit_changed(self, event: ev.CircuitChanged) -> None:
+        if event.family is None:
+            reopens_at = None if event.reopens_in_s is None else event.at + event.reopens_in_s
+            self._since.setdefault(event.lane, {}).update(circuit=event.state, circuit_reopens_in_s=reopens_at)
+
+    def _rate_limited(self, event: ev.LaneRateLimited | ev.LaneReleased) -> None:
+        if event.family is None:
+            for_s = event.for_s if isinstance(event, ev.LaneRateLimited) else 0.0
+            self._since.setdefault(event.lane, {})["rate_limited_for_s"] = event.at + for_s
+
+    def _lane_at(self, state: LaneState, at: float) -> LaneState:
+        """Return a lane as last sampled, with what events have changed since: a recording is looked at right after
+        them."""
+        passed_s = at - self._queue.at
+        if passed_s >= _CURRENT_S:
+            state = aged(state, passed_s)
+        since = dict(self._since.get(state.lane, ()))
+        for countdown in ("circuit_reopens_in_s", "rate_limited_for_s"):
+            if since.get(countdown) is not None:
+                since[countdown] = max(0.0, since[countdown] - at)
+        return replace(state, **since) if since else state
 
     def _task_changed(self, event: ev.TaskChanged) -> bool:
         changed = self._tasks.changed(event)
@@ -632,16 +661,13 @@ class World:
         return state is None or bool(state.windows)
 
     def _lane_views(self, at: float) -> Iterator[LaneView]:
-        """Yield the lanes as last sampled, but with countdowns and their open requests as of now; the tickets show
-        these too."""
-        passed_s = at - self._queue.at
+        """Yield the lanes with their open requests as of now; the tickets show these too."""
         tickets = self._open.by_ticket.values()
         active = Counter(ticket.arrived.lane for ticket in tickets if ticket.in_flight)
         retrying = Counter(ticket.arrived.lane for ticket in tickets if ticket.state == "retry")
         waiting = Counter(ticket.arrived.lane for ticket in tickets if ticket.state == "queued")
         for key, state in self._lanes.items():
-            if passed_s >= _CURRENT_S:
-                state = aged(state, passed_s)
+            state = self._lane_at(state, at)
             counts = active[key], waiting[key], retrying[key]
             if counts != (state.active, state.waiting, state.retrying):
                 state = replace(state, active=counts[0], waiting=counts[1], retrying=counts[2])

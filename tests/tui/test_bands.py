@@ -27,16 +27,19 @@ regions = st.builds(
 )
 
 
-@given(st.sets(regions, min_size=1, max_size=5))
-def test_bands_make_up_the_whole(dirty: set[Region]) -> None:
-    """Band by band every cell is painted once, from the top, and no band is higher than it may be."""
+@given(st.sets(regions, min_size=1, max_size=5), st.integers(0, HEIGHT))
+def test_bands_make_up_the_whole(dirty: set[Region], before: int) -> None:
+    """Band by band every cell is painted once, from the row of what lies over the panels on and then from the top, and
+    no band is higher than it may be."""
     painted: set[tuple[int, int]] = set()
     wanted = cells(dirty)
     while dirty:
-        now, dirty = top_band(dirty, WIDTH)
+        ahead = any(region.bottom > before for region in dirty)
+        now, dirty = top_band(dirty, WIDTH, before)
         part = cells(now)
         rows = {y for _, y in part}
         assert part
+        assert min(rows) >= before or not ahead
         assert max(rows) - min(rows) < ROWS
         assert not part & painted
         painted |= part

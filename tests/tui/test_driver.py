@@ -94,6 +94,25 @@ async def test_frames_are_dropped_until_the_terminal_has_read_all() -> None:
     assert written.get_nowait() == "5"
 
 
+async def test_a_frame_waits_until_the_last_one_has_left() -> None:
+    """The driver isn't ready while something is queued, or written and not flushed; a long wait is told afterwards."""
+    app = App()
+    lossy = app._driver
+    file = SimpleNamespace(write=len, flush=lambda: None)
+    lossy._watched = driver._Watched(file)  # type: ignore[arg-type]
+    assert lossy.ready
+    lossy.write("a frame")
+    assert not lossy.ready
+    lossy._watched.write(lossy._writer_thread._queue.get_nowait() or "")
+    assert not lossy.ready
+    lossy._watched.flush()
+    assert lossy.ready
+    assert app.got == []
+    lossy._watched.took_s = 60.0
+    assert lossy.ready
+    assert [message.stalled_s for message in app.got] == [60.0]
+
+
 async def test_leaving_a_stalled_screen_makes_room_for_what_restores_the_terminal() -> None:
     """Queued frames are thrown away, later writes aren't; nothing is written once there is no writer."""
     lossy = App()._driver

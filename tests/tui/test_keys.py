@@ -211,7 +211,7 @@ async def test_a_rejected_command_is_a_toast() -> None:
         source.reject = ""
         await wait_until(pilot, lambda: not room(pilot).view.snapshot.agents)
         found: set[str] = set()
-        for keys in ("+", "h", "[", "a", "r", "b", "x", "u", "4 left", "W", "0 /"):
+        for keys in ("+", "h", "[", "a", "r", "b", "u", "4 left", "W", "0 /"):
             await press(pilot, keys)
             (note,) = said(pilot)
             found.add(note)

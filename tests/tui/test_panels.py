@@ -13,6 +13,7 @@ from tui.trouble import bad_afternoon, with_lane
 from tui.worlds import empty_world, world
 
 from hivemind.scheduler.events import BudgetState
+from hivemind.world.health import Alert
 from hivemind.world.snapshot import Snapshot
 from hivemind_tui.panels import (
     agent_page,
@@ -169,3 +170,13 @@ def test_panel_in_ascii(name: str, golden: Callable[[str, str], None]) -> None:
     rows = text(PANELS[name](View(bad_afternoon()), 120, 14, replace(PLAIN, glyphs=ASCII)))
     assert rows.isascii()
     golden(f"{name}_ascii", rows)
+
+
+@pytest.mark.parametrize(("who", "told"), [("", True), ("ann", False)])
+def test_a_death_that_was_acknowledged_leaves_the_header(who: str, told: bool) -> None:
+    """Until then it is counted there."""
+    full = world()
+    first, *others = full.agents
+    alert = Alert(1, "died", first.name, "it died", 0.0, acknowledged=who)
+    dead = replace(full, agents=(replace(first, state="died", exit_code=3), *others), alerts=(alert,))
+    assert ("1 agent died" in text(header.render(View(dead), 200, 2, Pen()))) is told

@@ -145,7 +145,7 @@ async def test_an_agent_is_told_of_only_where_a_request_is_chosen() -> None:
     """While the list follows the newest request a key would be for whoever asked last; nothing is done, and said so."""
     source = busy_source()
     async with screen(source) as pilot:
-        for keys in ("3 +", "h", "x", "B"):
+        for keys in ("3 +", "h", "B"):
             await press(pilot, keys)
             assert "choose one" in said(pilot)[0]
         assert source.applied == []
@@ -155,7 +155,7 @@ async def test_an_agent_is_told_of_only_where_a_request_is_chosen() -> None:
         assert source.applied == [PauseAgent(request.agent, True)]
         assert said(pilot) == [f"{request.agent}: held"]
         await press(pilot, "x")
-        assert f"Stop {request.agent}?" in seen(pilot, "overlay")
+        assert f"Stop {request.agent}, or all spending?" in seen(pilot, "overlay")
 
 
 TROUBLE: dict[str, dict[str, object]] = {

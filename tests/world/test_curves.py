@@ -95,3 +95,21 @@ def test_a_note_is_a_mark_on_every_lane() -> None:
     noted = commanded("AddNote", at=2.0, text="new plan")
     world = told(sampled(1.0, state(), state(lane="other:1")), noted, sampled(2.5, state(), state(lane="other:1")))
     assert [lane.curve[-1].mark for lane in world.snapshot(3.0).lanes] == ["note=new plan"] * 2
+
+
+def test_a_lane_is_as_the_events_since_its_sample_say() -> None:
+    """Level, circuit and pause are right at the very event, where a recording stops; the next sample replaces them."""
+    world = told(sampled(0.0, state(8.0)), ev.LevelChanged(0.1, LANE, 3.0, "timeout"))
+    world.apply(ev.CircuitChanged(0.2, LANE, "open", "errors", 10.0))
+    world.apply(ev.LaneRateLimited(0.2, LANE, 4.0, "429"))
+    (lane,) = world.snapshot(0.2).lanes
+    assert (lane.state.level, lane.state.circuit) == (3.0, "open")
+    assert (lane.state.circuit_reopens_in_s, lane.state.rate_limited_for_s) == pytest.approx((10.0, 4.0))
+    (lane,) = world.snapshot(2.2).lanes
+    assert (lane.state.circuit_reopens_in_s, lane.state.rate_limited_for_s) == pytest.approx((8.0, 2.0))
+    world.apply(ev.CircuitChanged(2.3, LANE, "closed", "probe"))
+    world.apply(ev.LaneReleased(2.3, LANE))
+    (lane,) = world.snapshot(2.4).lanes
+    assert (lane.state.circuit, lane.state.circuit_reopens_in_s, lane.state.rate_limited_for_s) == ("closed", None, 0.0)
+    world.apply(sampled(3.0, state(5.0)))
+    assert world.snapshot(3.0).lanes[0].state == state(5.0, active=0, waiting=0, retrying=0)

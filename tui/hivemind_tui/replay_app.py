@@ -15,7 +15,7 @@ from typing import Any
 from hivemind.errors import UsageError
 from hivemind.scheduler.commands import Rejected
 from hivemind_tui.app import ControlRoom
-from hivemind_tui.commands.dialogs import kinds_menu
+from hivemind_tui.commands.dialogs import kind_key, kinds_menu
 from hivemind_tui.commands.queue import Intent
 from hivemind_tui.keys import keymap
 from hivemind_tui.panels.timeline_strip import Scrubber
@@ -180,7 +180,9 @@ class ReplayRoom(ControlRoom):
     def action_kinds(self) -> None:
         """Open a menu in which each key shows or hides a kind of marks."""
         rows = kinds_menu(self._board.pen, self.recording.kinds, self.recording.counts())
-        choices = {str(number): partial(self._toggle_kinds, frozenset({kind})) for number, kind in enumerate(KINDS, 1)}
+        choices = {
+            kind_key(number): partial(self._toggle_kinds, frozenset({kind})) for number, kind in enumerate(KINDS, 1)
+        }
         every = frozenset(KINDS)
         self.ask("Marks", rows, choices | {"a": partial(self._toggle_kinds, every - self.recording.kinds or every)})
 

@@ -8,14 +8,16 @@ from functools import partial
 
 from hivemind.lab.simulate.overrides import value_text
 from hivemind.lab.simulate.questions import meaning_of
-from hivemind.scheduler.commands import Rejected
+from hivemind.scheduler import commands as cmd
+from hivemind.scheduler.commands import Command, Rejected
 from hivemind.setup.clients import Target, exports, quick_lines
 from hivemind.text.shells import word
 from hivemind_tui.commands import intents, navigation
 from hivemind_tui.commands.navigation import NavigationActions, into
 from hivemind_tui.commands.steering import named
 from hivemind_tui.commands.whatif import WhatIfActions, what_if_line
-from hivemind_tui.keys.keymap import Key, here, parsed
+from hivemind_tui.commands.words import LABELS, PRIORITIES, Meant, agents_meant, knobs_meant, words_of
+from hivemind_tui.keys.keymap import Key, applies, here, parsed, steers
 from hivemind_tui.render.dials import DIALS, NAMES, reach, shown_value
 from hivemind_tui.render.format import clean
 from hivemind_tui.state.log_rows import rows_of
@@ -24,12 +26,12 @@ from hivemind_tui.whatif.state import QUESTIONS
 from hivemind_tui.widgets.overlay import Choice
 
 _NAMES: Mapping[str, tuple[str, str]] = {
-    "start": ("connect", "url export setup"),
+    "start": ("connect", "url setup export"),
     "dearest": ("most expensive", "dearest cost"),
     "raise": ("priority up", "nice urgent"),
     "lower": ("priority down", "nice"),
     "hold": ("", "pause resume release agent let go"),
-    "stop": ("", "kill allow agent"),
+    "stop": ("", "kill allow agent spending spend money cancel abort"),
     "less": ("max concurrency down", "ceiling"),
     "more": ("max concurrency up", "ceiling"),
     "pin": ("pin level", "limit auto aimd level unpin"),
@@ -47,8 +49,6 @@ _NAMES: Mapping[str, tuple[str, str]] = {
     "inside": ("diagnostics", "inside the screen"),
 }
 """By id of a key, its name here where the id doesn't say it, and further words to find it by."""
-_KNOBS_TOO = {"limit": "max_concurrency", "ceiling": "max_concurrency", "floor": "aimd.floor", "target": NAMES[4]}
-"""What people call knobs, besides their names and the paper's."""
 
 
 class Actions(NavigationActions, WhatIfActions):
@@ -117,26 +117,44 @@ class Actions(NavigationActions, WhatIfActions):
             Choice(f"agent {agent.name}", "look closer", "", partial(self._open_agent, agent.name), "open")
             for agent in self.view.snapshot.agents
         ]
+        found += [
+            Choice(label, what.meaning, "", partial(self.run_key_action, what.action))
+            for label, what in LABELS.items()
+            if self._leads(what.action)
+        ]
         return found
 
+    def _leads(self, action: str) -> bool:
+        """Return whether an action does anything here, or on the page that it shows first."""
+        name, arguments = parsed(action)
+        page = str(arguments[0]) if name in ("page", "sorted_page") else self.view.page
+        if not self.view.live and steers(name, arguments):
+            return False
+        return applies(name, arguments, page, self.view.live)
+
     def offers(self, text: str) -> list[Choice]:
-        """Return what a word and a value make: a knob at a number (`beta=0.7`), a budget, a level to pin, a filter."""
+        """Return what a sentence means: a knob at a number (`max concurrency 4`), what becomes of an agent (`alice
+        high`), a budget, a level to pin, a filter."""
+        knobs, number = knobs_meant(text)
+        found = [
+            Choice(f"{knob} {number}", f"set it to {number}", reach(knob), partial(self._set_knob, knob, number))
+            for knob in knobs
+            if self.view.live or self.view.page == "whatif"
+        ]
+        if self.view.live:
+            names = [agent.name for agent in self.view.snapshot.agents]
+            found += [self._said(meant) for meant in agents_meant(text, names)]
         name, _, value = text.replace("=", " ", 1).strip().partition(" ")
         name, value = name.lower(), value.strip()
         if not value:
-            return []
-        found = [
-            Choice(f"{knob} {value}", f"set it to {value}", reach(knob), partial(self._set_knob, knob, value))
-            for knob in NAMES
-            if name in (knob, knob.rpartition(".")[2], DIALS[knob].symbol.lower()) or _KNOBS_TOO.get(name) == knob
-        ]
+            return found
         if self.view.page == "whatif":
             found += [
                 Choice(f"{asked} {value}", meaning_of(asked).means, "", partial(self._set_knob, asked, value))
                 for asked in QUESTIONS
                 if name in (asked, asked.rpartition(".")[2])
             ]
-        if name == "budget":
+        if name == "budget" and not any(choice.name.startswith("budget of") for choice in found):
             found.append(self._budget(value))
         elif name == "filter" and self.view.page in navigation.FILTERED:
             words = "show only what fits"
@@ -145,6 +163,31 @@ class Actions(NavigationActions, WhatIfActions):
             pin = partial(self.steer, partial(intents.pin_at, text=value))
             found.append(Choice(f"pin {value}", "pin the concurrency level there", "", pin))
         return found
+
+    def _said(self, meant: Meant) -> Choice:
+        """Return the choice that does what a sentence says of an agent."""
+        name, verb = meant.agent, meant.verb
+        commands: Mapping[str, Command] = {
+            "allow": cmd.StopAgent(name, False),
+            "hold": cmd.PauseAgent(name, True),
+            "release": cmd.PauseAgent(name, False),
+            "boost": cmd.BoostAgent(name, intents.BOOST_S),
+        }
+        if verb == "open":
+            return Choice(f"open {name}", "its requests, tokens and cost", "", partial(self._open_agent, name))
+        if verb == "stop":
+            return Choice(
+                f"stop {name}", "says first what is lost", "x", partial(self.stop_spending, frozenset({name}))
+            )
+        if verb == "budget":
+            budget = partial(intents.budget, text=meant.value, meant=frozenset({name}))
+            return Choice(f"budget of {name}", f"set it to {meant.value}", "B", partial(self.steer, budget))
+        if verb == "priority":
+            priority = PRIORITIES[meant.value]
+            command: Command = cmd.SetPriority(name, priority)
+            words = f"set its priority to {priority.name.lower()}"
+            return Choice(f"{name} {meant.value}", words, "+ -", partial(self._send, command))
+        return Choice(f"{verb} {name}", "now", "", partial(self._send, commands[verb]))
 
     def _key(self, key: Key) -> Choice:
         name, words = _NAMES.get(key.id, ("", ""))
@@ -156,9 +199,8 @@ class Actions(NavigationActions, WhatIfActions):
         lane, dial, simulated = self.view.lane, DIALS[knob], self.view.page == "whatif"
         now = self.view.what_if.value(knob) if simulated else lane.state.knobs.get(knob) if lane is not None else None
         value = "" if now is None else shown_value(knob, now)
-        called = " ".join(word for word, name in _KNOBS_TOO.items() if name == knob)
         ask = partial(self.action_other if simulated else self.ask_knob, knob)
-        return Choice(knob, f"{dial.label}: {dial.meaning}", value, ask, f"knob {called} {dial.symbol}")
+        return Choice(knob, f"{dial.label}: {dial.meaning}", value, ask, f"knob {' '.join(sorted(words_of(knob)))}")
 
     def _question(self, name: str) -> Choice:
         value = next((value_text(each.value) for each in self.view.what_if.asked if each.name == name), "")

@@ -78,18 +78,23 @@ def drain_question(view: View) -> Rows:
     return question(rows, choice("y", "drain"))
 
 
-def stop_question(view: View, agents: Sequence[AgentView]) -> Rows:
-    """Return the question before agents are stopped: what is lost."""
-    names = {agent.name for agent in agents}
-    cut = [ticket for ticket in view.snapshot.slots if ticket.agent in names]
-    them = "it" if len(agents) == 1 else "them"
-    rows: Rows = [
-        [(_named([agent.name for agent in agents]), "strong")],
-        [(_cut(cut), "bad" if cut else "text")],
-        [(_refused(sum(agent.queued for agent in agents)), "text")],
-        [(f"Their later requests are refused too, until x allows {them} again.", "dim")],
-    ]
-    return question(rows, choice("y", "stop"))
+def stop_question(view: View, agents: Sequence[AgentView], offered: Collection[str]) -> Rows:
+    """Return the ways to stop spending, by these keys: what each costs and keeps. Forcing the circuit open is for all
+    lanes."""
+    snapshot, names = view.snapshot, {agent.name for agent in agents}
+    cut = [ticket for ticket in snapshot.slots if ticket.agent in names]
+    waiting = sum(agent.queued for agent in agents)
+    who = "them" if len(agents) > 1 else "it"
+    goes_on, refused = _in_flight(len(snapshot.slots)), _refused(snapshot.queued)
+    ways: Mapping[str, tuple[str, str]] = {
+        "y": (f"stop {who}", f"{_cut(cut)}; {_refused(waiting)}, and later ones; x allows {who} again"),
+        "h": (f"hold {who}", f"{_in_flight(len(cut))}; the others wait; h releases {who}"),
+        "p": ("pause all", f"{goes_on}; the others wait; p resumes"),
+        "D": ("drain", f"{goes_on}; {refused}, and new ones; D accepts again"),
+        "o": ("circuit open", f"{goes_on}; {refused} until c sets it back to automatic"),
+    }
+    rows: Rows = [[(_named([agent.name for agent in agents]), "strong")]] if agents else []
+    return question(rows, *[choice(key, *way) for key, way in ways.items() if key in offered])
 
 
 def undo_question(change: Change) -> Rows:
@@ -141,10 +146,11 @@ def kinds_menu(pen: Pen, shown: Collection[str], counts: Mapping[str, int]) -> R
     """Return the menu of a timeline's marks: what each is of, how many there are, and whether they are shown."""
     rows: Rows = []
     for number, (kind, of) in enumerate(KINDS.items(), 1):
-        action, visible = call("app.answer", str(number)), kind in shown
+        key = kind_key(number)
+        action, visible = call("app.answer", key), kind in shown
         rows.append(
             [
-                linked(f" {number}  ", "accent", action),
+                linked(f" {key}  ", "accent", action),
                 (f"{getattr(pen.glyphs, of.glyph)} ", of.role if visible else "dim"),
                 linked(f"{of.word:<10}", "strong" if visible else "dim", action),
                 (f"{counts.get(kind, 0):>6}  ", "text"),
@@ -154,6 +160,11 @@ def kinds_menu(pen: Pen, shown: Collection[str], counts: Mapping[str, int]) -> R
         )
     every = choice("a", "all of them", "or only those hidden now")
     return question(rows, every, otherwise="any other key closes the menu")
+
+
+def kind_key(number: int) -> str:
+    """Return the key of a kind of marks by its number from 1: the tenth has 0."""
+    return str(number % 10)
 
 
 def _in_flight(count: int) -> str:

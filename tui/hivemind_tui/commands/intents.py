@@ -16,7 +16,7 @@ from hivemind.text.humanise import parse_number
 from hivemind.world.alerts import RULES, unacknowledged
 from hivemind.world.snapshot import HUNG, AgentView, TaskView, TicketView
 from hivemind_tui.render.dials import stepped, typed
-from hivemind_tui.state.view import View
+from hivemind_tui.state.view import OF_AGENTS, View
 
 BOOST_S = 60.0
 
@@ -66,9 +66,9 @@ def retry(view: View) -> list[Command]:
     return [cmd.RetryTask(task.id)]
 
 
-def hold(view: View) -> list[Command]:
-    """Hold the requests of the selected agents, or release them where all are held. Raises: Rejected."""
-    agents = agents_of(view)
+def hold(view: View, meant: frozenset[str] = frozenset()) -> list[Command]:
+    """Hold the requests of the named or selected agents, or release them where all are held. Raises: Rejected."""
+    agents = agents_of(view, meant)
     held = all(agent.held for agent in agents)
     return [cmd.PauseAgent(agent.name, not held) for agent in agents if agent.held is held]
 
@@ -232,6 +232,11 @@ def agents_of(view: View, meant: frozenset[str] = frozenset()) -> Sequence[Agent
     if not agents:
         raise Rejected("that agent is gone" if view.snapshot.agents else "no agent yet")
     return agents
+
+
+def steerable(view: View) -> bool:
+    """Return whether the page has an agent selected that commands could be meant for."""
+    return view.page in OF_AGENTS | {"agent", "request"} or (view.page == "requests" and view.ticket != 0)
 
 
 def _lane(view: View) -> LaneState:

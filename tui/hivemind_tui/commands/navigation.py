@@ -207,6 +207,12 @@ def sort_by(view: View, column: str) -> View:
     return _ordered(view, replace(view.order, sort=column, reverse=bool(column) and column not in ASCENDING))
 
 
+def sorted_page(view: View, name: str, column: str) -> View:
+    """Show a page, its list sorted by a column."""
+    view = page(view, name)
+    return view if view.order.sort == column else sort_by(view, column)
+
+
 def reverse(view: View) -> View:
     """Reverse the order of the page's list."""
     return _ordered(view, replace(view.order, reverse=not view.order.reverse))
@@ -332,6 +338,7 @@ class NavigationActions(Room):
     action_fold = _going(fold)
     action_sort = _going(sort)
     action_sort_by = _going(sort_by)
+    action_sorted_page = _going(sorted_page)
     action_reverse = _going(reverse)
     action_jump = _going(jump)
     action_severity = _going(severity)

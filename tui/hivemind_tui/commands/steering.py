@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from hivemind.scheduler.commands import Command, CutRequest, Drain, Rejected, SetCircuit
+from hivemind.scheduler.commands import Command, CutRequest, Drain, PauseAdmissions, Rejected, SetCircuit
 from hivemind.scheduler.events import BudgetState
 from hivemind.settings.write import Draft
 from hivemind.text.humanise import short_count, short_dollars
@@ -89,15 +89,29 @@ class SteeringActions(Room):
         self.ask_value(knob, meant, hint=hint, text=text, trouble=trouble)
 
     def action_stop(self) -> None:
-        if not (targets := self._targets()):
-            return
-        stopping = [agent for agent in targets if not agent.stopped]
-        if not stopping:
+        """Allow stopped agents again; else ask which way spending is to end."""
+        targets: Sequence[AgentView] = ()
+        if intents.steerable(self.view):
+            targets = self._targets()
+        if targets and all(agent.stopped for agent in targets):
             self.steer(intents.stop)
-            return
-        stop = partial(intents.stop, meant=frozenset(agent.name for agent in stopping))
-        rows = dialogs.stop_question(self.view, stopping)
-        self.ask(f"Stop {named(stopping)}?", rows, {"y": partial(self.steer, stop)})
+        else:
+            self.stop_spending(frozenset(agent.name for agent in targets if not agent.stopped))
+
+    def stop_spending(self, names: frozenset[str]) -> None:
+        """Show what each way to stop these agents, or all traffic, costs and keeps."""
+        agents = [agent for agent in self.view.snapshot.agents if agent.name in names]
+        choices: dict[str, Callable[[], object]] = {}
+        if agents:
+            choices["y"] = partial(self.steer, partial(intents.stop, meant=names))
+            choices["h"] = partial(self.steer, partial(intents.hold, meant=names))
+        if self.view.snapshot.mode == "serving":
+            choices["p"] = partial(self._send, PauseAdmissions(True))
+            choices["D"] = partial(self._send, Drain(True))
+        if (lane := self.view.lane) is not None and not (lane.state.circuit_forced and lane.state.circuit == "open"):
+            choices["o"] = partial(self._send, SetCircuit("open", None))
+        title = f"Stop {named(agents)}, or all spending?" if agents else "Stop all spending?"
+        self.ask(title, dialogs.stop_question(self.view, agents, choices), choices)
 
     def action_cut(self) -> None:
         self._keep_cursor()

@@ -187,16 +187,21 @@ ROWS = 6
 _AT_ONCE_CELLS = 1_600
 """Changes of this size are painted in one step; those of a live page are smaller."""
 _BATCH_S = 0.02
+_SOON_S = 0.002
 _PAINT_EVERY_S = 0.008
 
 
-def top_band(regions: Collection[Region], width: int) -> tuple[set[Region], set[Region]]:
-    """Split regions, of which there is at least one, into the parts in their topmost band and the rest."""
-    top, bottom = min(region.y for region in regions), max(region.bottom for region in regions)
-    band, below = Region(0, top, width, ROWS), Region(0, top + ROWS, width, max(0, bottom - top - ROWS))
+def top_band(regions: Collection[Region], width: int, before: int = 0) -> tuple[set[Region], set[Region]]:
+    """Split regions, of which there is at least one, into the parts in their topmost band and the rest; the band begins
+    at or below a row where there is anything."""
+    bottom = max(region.bottom for region in regions)
+    before = before if before < bottom else 0
+    top = min(max(region.y, before) for region in regions if region.bottom > before)
+    above, band = Region(0, 0, width, top), Region(0, top, width, ROWS)
+    below = Region(0, top + ROWS, width, max(0, bottom - top - ROWS))
     return (
         {part for region in regions if (part := region.intersection(band))},
-        {part for region in regions if (part := region.intersection(below))},
+        {part for region in regions for rest in (above, below) if (part := region.intersection(rest))},
     )
 
 
@@ -231,11 +236,23 @@ class BandedScreen(Screen[None]):
         if self._painting:
             return
         # What is painted inside a batch is lost.
-        if sum(region.area for region in self._pending) <= _AT_ONCE_CELLS and not self.app._batch_count:
+        if self._may_paint and sum(region.area for region in self._pending) <= _AT_ONCE_CELLS:
             self._paint(self._pending)
             self._pending = set()
         else:
             self._painting = self.call_later(self._paint_pending)
+
+    @property
+    def _urgent_row(self) -> int:
+        """The first row of what lies over the panels, which was asked for by the last key; 0 without any."""
+        boxes = [each.region.y for each in self.children if each.display and each.layer == "overlay"]
+        return min(boxes, default=0)
+
+    @property
+    def _may_paint(self) -> bool:
+        """Whether there is no batch, and what was painted before has left: a band that waits is painted as it is then,
+        and never one after the other."""
+        return not self.app._batch_count and getattr(self.app._driver, "ready", True)
 
     def _take_over(self) -> None:
         """Take over the regions that changed from Textual, which would forget them with the next step."""
@@ -253,10 +270,12 @@ class BandedScreen(Screen[None]):
         try:
             while self._pending and self.is_current:
                 await asyncio.sleep(0)
-                if self.app._batch_count:
-                    break
+                if not self._may_paint:
+                    await asyncio.sleep(_SOON_S)  # a terminal that reads has it by then
+                    if not self._may_paint:
+                        break
                 self._take_over()
-                now, self._pending = top_band(self._pending, self._compositor.size.width)
+                now, self._pending = top_band(self._pending, self._compositor.size.width, self._urgent_row)
                 self._paint(now)
         finally:
             self._painting = False

@@ -1,8 +1,9 @@
 """A terminal driver that never waits for the terminal.
 
 Textual's driver puts each frame into a queue of thirty and waits, on the event loop, while that is full: a terminal
-that stops reading (a sleeping ssh session, a paused multiplexer) would stop every stream of the proxy. This one drops
-frames instead, and repaints everything once the terminal reads again.
+that stops reading (a sleeping ssh session, a paused multiplexer) would stop every stream of the proxy. This one says
+whether the last frame has left, before which the screen paints no other. Should the queue be full all the same, it
+drops frames, and repaints everything once the terminal reads again.
 
 Where the terminal is gone, it raises a SIGHUP: the system sends that only to a session's first process, which may not
 pass it on (`make run`), and without it the thread that reads keys would read nothing for ever.
@@ -22,7 +23,7 @@ import sys
 import termios
 import threading
 import time
-from typing import Any
+from typing import Any, TextIO
 
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
@@ -31,6 +32,8 @@ from textual.message import Message
 _LOOK_EVERY_S = 0.1
 _FLUSH_EVERY_S = 0.02
 _LOOK_FOR_TERMINAL_EVERY_S = 1.0
+_STALLED_S = 2.0
+"""A band of a frame takes less on a line of 4 kB/s."""
 
 
 class TerminalBack(Message):
@@ -92,6 +95,29 @@ class _Ending(threading.Event):
         pass
 
 
+class _Watched:
+    """The terminal's file, of which is known whether something written to it hasn't left yet."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self.busy = False
+        self.took_s = 0.0
+        """For how long the last writes took until all had left."""
+        self._began_s = 0.0
+
+    def write(self, text: str) -> int:
+        if not self.busy:
+            self.busy, self._began_s = True, time.monotonic()
+        return self._file.write(text)
+
+    def flush(self) -> None:
+        self._file.flush()
+        self.took_s, self.busy = time.monotonic() - self._began_s if self.busy else 0.0, False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
 class LossyDriver(LinuxDriver):
     """Textual's driver, which drops frames rather than wait."""
 
@@ -100,6 +126,7 @@ class LossyDriver(LinuxDriver):
         # Textual writes to standard error; where that is a file, the screen belongs on standard output.
         if sys.__stderr__ is None or not sys.__stderr__.isatty():
             self._file = sys.__stdout__
+        self._file = self._watched = _Watched(self._file)  # type: ignore[arg-type,assignment]  # a file to Textual
         self.exit_event = _Ending()
         self.keys: threading.Thread | None = None
         """Reads the keyboard, and may still run for a moment after input was disabled."""
@@ -126,6 +153,18 @@ class LossyDriver(LinuxDriver):
             signal.raise_signal(signal.SIGHUP)
             return
         self._host_loop.call_later(_LOOK_FOR_TERMINAL_EVERY_S, self._look_for_terminal)
+
+    @property
+    def ready(self) -> bool:
+        """Whether all that was written has left, so that another frame won't wait behind it: on a slow line a key would
+        else be answered after all frames before it."""
+        writer = self._writer_thread
+        if writer is not None and (self._watched.busy or writer._queue.qsize()):
+            return False
+        stalled_s, self._watched.took_s = self._watched.took_s, 0.0
+        if stalled_s >= _STALLED_S:
+            self._app.post_message(TerminalBack(stalled_s))
+        return True
 
     def write(self, data: str) -> None:
         writer = self._writer_thread

@@ -284,9 +284,12 @@ def _tabs(view: View, named: tuple[str, ...]) -> list[Span]:
 
 
 def _totals(snapshot: Snapshot) -> list[Chunk]:
-    """Return the totals since start; failures and what retries avoided, if anything, are always shown."""
+    """Return the totals since start; failures and what retries avoided, if anything, are always shown. An agent's death
+    that was acknowledged isn't told any more."""
     totals = snapshot.totals
-    died = sum(agent.state == "died" for agent in snapshot.agents)
+    raised = {alert.about for alert in snapshot.alerts if alert.rule == "died"}
+    seen = raised - {alert.about for alert in unacknowledged(snapshot.alerts) if alert.rule == "died"}
+    died = sum(agent.state == "died" and agent.name not in seen for agent in snapshot.agents)
     recovered = "agent recovered" if totals.agents_recovered == 1 else "agents recovered"
     spent = short_dollars(totals.dollars) + ("+" if totals.unpriced else "")
     chunks: list[Chunk] = [
@@ -300,7 +303,6 @@ def _totals(snapshot: Snapshot) -> list[Chunk]:
             1 if totals.refused else 0,
             counted(short_count(totals.agents_recovered), recovered, "recover") if totals.agents_recovered else [],
         ),
-        (3, counted(short_count(totals.tokens_saved), "tokens saved", "recover") if totals.tokens_saved else []),
         (7, named("in", short_count(totals.usage.total_input), "strong")),
         (7, named("out", short_count(totals.usage.output_tokens), "strong")),
         (4, counted(spent, "spent", "strong")),
