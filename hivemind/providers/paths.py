@@ -131,6 +131,21 @@ _FREE_POSTS = re.compile(
 """POSTs that generate nothing and aren't charged (see the providers' price lists)."""
 
 
+_CONVERSATIONS = re.compile(r"/conversations(?:/[^/]+)?/?$")
+_INPUTS = re.compile(rb'(?<!\\)"inputs"\s*:')
+
+
+def may_answer(path: str) -> bool:
+    """Return whether the body tells if a model works on this free request: OpenAI's conversations are kept, Mistral's
+    (https://docs.mistral.ai/agents/agents) are answered."""
+    return _CONVERSATIONS.search(path) is not None
+
+
+def is_answered(path: str, body: bytes) -> bool:
+    """Return whether a model works on this free request."""
+    return may_answer(path) and _INPUTS.search(body) is not None
+
+
 _LONGEST_FREE = 512
 """Bytes of a path that is searched; no free one is longer."""
 

@@ -213,6 +213,18 @@ async def test_what_is_not_in_the_background_is_not_booked_again() -> None:
         assert used(running) == ALL
 
 
+@pytest.mark.parametrize("path", ["/v1/conversations", "/v1/conversations/conv_1"])
+async def test_a_conversation_that_a_model_answers(path: str) -> None:
+    """Mistral's are answered at once and cost, at OpenAI's path; OpenAI's are kept, whatever is said in them."""
+    kept = {"items": [{"role": "user", "content": 'about "inputs": 1'}]}
+    reply = http(200, {"conversation_id": "conv_1", "outputs": [], "usage": TOKENS})
+    async with between([reply]) as (running, _):
+        await asked(running, "POST", path, json.dumps(kept).encode())
+        assert used(running) == 0
+        await asked(running, "POST", path, b'{"model": "mistral-large-latest", "inputs": "hi"}')
+        assert used(running) == ALL
+
+
 def lines(*values: object) -> bytes:
     return b"".join(json.dumps(value).encode() + b"\n" for value in values)
 
