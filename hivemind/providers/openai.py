@@ -21,7 +21,7 @@ from hivemind.providers.outline import size_chars
 from hivemind.providers.sse import fields
 from hivemind.providers.taps import Reader
 from hivemind.providers.tiers import tier_of
-from hivemind.providers.work import RESPONSE, background_work
+from hivemind.providers.work import RESPONSE, background_work, deferred_work
 from hivemind.scheduler.types import Failure, Usage
 
 _ERROR_TYPES = {
@@ -48,7 +48,7 @@ _FINAL_FOR_CODEX = frozenset({"invalid_prompt", "context_length_exceeded", "insu
 
 _CHAT_REQUEST = Shape(
     "model:text stream:flag max_tokens:count max_completion_tokens:count store:flag prompt_cache_key:text"
-    " service_tier:text"
+    " service_tier:text deferred:flag"
 )
 _CHUNK = Shape("choices usage error type:text service_tier:text")
 _CHOICE = Shape("delta text finish_reason:text error")
@@ -157,7 +157,7 @@ class OpenAIReader(Reader):
         state.usage = openai_usage(reply, state.tier) or usage_in(body, state.tier)
 
     def watch(self, body: bytes) -> None:
-        self.state.work = background_work(RESPONSE.read(body), stated=True) or self.state.work
+        self.state.work = background_work(RESPONSE.read(body), stated=True) or deferred_work(body) or self.state.work
 
 
 class ChatReader(OpenAIReader):
@@ -248,12 +248,14 @@ class OpenAIChat(OpenAI):
         stream = json_fields.flag(request, "stream") is True
         deployment = _DEPLOYMENT.search(path)
         named = deployment[1] if deployment else named_by(path)[0]
+        deferred = json_fields.flag(request, "deferred") is True
         return Facts(
             model=json_fields.text(request, "model") or named,
             stream=stream,
             size_chars=size_chars(body),
             max_output_tokens=json_fields.count(request, "max_completion_tokens", "max_tokens"),
-            continues_state=json_fields.flag(request, "store") is True,
+            continues_state=json_fields.flag(request, "store") is True or deferred,
+            begins="background" if deferred else None,
             tier=tier_of(json_fields.text(request, "service_tier")),
             session=json_fields.text(request, "prompt_cache_key"),
             form=StreamForm.SSE if stream else StreamForm.WHOLE,

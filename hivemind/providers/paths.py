@@ -89,19 +89,37 @@ _FREE_POSTS = re.compile(
             _VERSION + rb"/files",
             rb"^/upload/v\d+[a-z0-9]*/files",
             _VERSION + rb"/uploads(?:/" + _ID + rb"/(?:parts|complete|cancel))?",
-            _VERSION + rb"/skills(?:/" + _ID + rb"/versions)?",
+            _VERSION + rb"/skills(?:/" + _ID + rb"(?:/versions)?)?",
             # Creations that no model works on.
             _VERSION + rb"/conversations(?:/" + _ID + rb"(?:/items)?)?",
             _VERSION + rb"/vector_stores(?:/" + _ID + rb"(?:/search|/(?:files|file_batches)(?:/" + _ID + rb")?)?)?",
             _VERSION + rb"/vector_stores/" + _ID + rb"/file_batches/" + _ID + rb"/cancel",
-            _VERSION + rb"/realtime/(?:client_secrets|sessions|transcription_sessions)",
+            _VERSION + rb"/realtime/(?:(?:translations/)?client_secrets|sessions|transcription_sessions)",
+            _VERSION + rb"/realtime/calls/" + _ID + rb"/(?:hangup|refer|reject)",
+            _VERSION + rb"/threads(?:/(?!runs/?$)" + _ID + rb"(?:/messages(?:/" + _ID + rb")?|/runs/" + _ID + rb")?)?",
+            _VERSION + rb"/(?:assistants|evals|webhook_endpoints)(?:/" + _ID + rb")?",
+            _VERSION + rb"/chat/completions/" + _ID,
+            _VERSION + rb"/webhook_endpoints/" + _ID + rb"/(?:rotate_secret|test)",
+            _VERSION + rb"/containers(?:/" + _ID + rb"/files)?",
+            _VERSION + rb"/chatkit/sessions",
+            _VERSION + rb"/(?:agents|environments|vaults|user_profiles)",
+            _VERSION + rb"/(?:agents|environments|vaults|sessions)/" + _ID + rb"/archive",
+            _VERSION + rb"/(?:fileSearchStores|auth_tokens|webhooks)",
+            rb"^/upload/v\d+[a-z0-9]*/fileSearchStores/" + _ID + rb":uploadToFileSearchStore",
             _VERSION + rb"/memory_stores(?:/" + _ID + rb"(?:/archive|/memories(?:/" + _ID + rb")?)?)?",
             _VERSION + rb"/(?:cachedContents|moderations)",
             # Cancelling work.
             rb"/messages/batches/" + _ID + rb"/cancel",
-            _VERSION + rb"/(?:batches|responses|interactions|fine_tuning/jobs)/" + _ID + rb"/cancel",
+            _VERSION + rb"/(?:batches|responses|interactions|fine_tuning/jobs|chatkit/sessions)/" + _ID + rb"/cancel",
+            _VERSION + rb"/fine_tuning/jobs/" + _ID + rb"/(?:pause|resume)",
+            _VERSION + rb"/evals/" + _ID + rb"/runs/" + _ID + rb"(?:/cancel)?",
             _VERSION + rb"/threads/" + _ID + rb"/runs/" + _ID + rb"/cancel",
-            _VERSION + rb"/(?:batches|operations)/" + _ID + rb":cancel",
+            _VERSION
+            + rb"/(?:[a-zA-Z_]+/"
+            + _ID
+            + rb"/)*(?:batches|operations|batchPredictionJobs)/"
+            + _ID
+            + rb":cancel",
             # Ollama's own models.
             rb"^/api/(?:show|pull|push|create|copy|delete)",
             rb"^/api/blobs/" + _ID,
@@ -111,6 +129,21 @@ _FREE_POSTS = re.compile(
     + rb")/?$"
 )
 """POSTs that generate nothing and aren't charged (see the providers' price lists)."""
+
+
+_CONVERSATIONS = re.compile(r"/conversations(?:/[^/]+)?/?$")
+_INPUTS = re.compile(rb'(?<!\\)"inputs"\s*:')
+
+
+def may_answer(path: str) -> bool:
+    """Return whether the body tells if a model works on this free request: OpenAI's conversations are kept, Mistral's
+    (https://docs.mistral.ai/agents/agents) are answered."""
+    return _CONVERSATIONS.search(path) is not None
+
+
+def is_answered(path: str, body: bytes) -> bool:
+    """Return whether a model works on this free request."""
+    return may_answer(path) and _INPUTS.search(body) is not None
 
 
 _LONGEST_FREE = 512

@@ -27,10 +27,14 @@ _TAPPED = ("application/json", "text/event-stream", "application/x-ndjson", "app
 """Media types of replies that may contain usage."""
 
 
-_REQUEST = Shape("background:flag model max_tokens max_tokens_to_sample max_output_tokens service_tier:text")
+_REQUEST = Shape(
+    "background:flag stream:flag model max_tokens max_tokens_to_sample max_output_tokens service_tier:text"
+)
 _REPLY = Shape("usage response message service_tier:text")
-_BATCH = re.compile(r"/batch(?:es|/jobs)/?$")
-"""Paths of OpenAI's and of Mistral's batches."""
+_BATCH = re.compile(r"/(?:batch(?:es|/jobs)|batchPredictionJobs)/?$")
+"""Paths of OpenAI's, Mistral's and Vertex's batches."""
+_RUN = re.compile(r"/threads/(?:[^/]+/)?runs(?:/[^/]+/submit_tool_outputs)?/?$")
+"""Paths of OpenAI's Assistants: what runs a thread always goes on in the background."""
 _HOUR = "ephemeral_1h_input_tokens"
 _CREATION = Shape(f"{_HOUR}:count")
 _CACHE_COUNTS = Shape("", cache_creation=_CREATION)
@@ -148,6 +152,7 @@ class Plain(OpenAI):
         if _BATCH.search(path):
             return batch_facts(json_fields.text(request, "model"), StreamForm.ANY)
         background = json_fields.flag(request, "background") is True
+        background |= _RUN.search(path) is not None and json_fields.flag(request, "stream") is not True
         return Facts(
             model=json_fields.text(request, "model"),
             size_chars=size_chars(body),

@@ -26,10 +26,12 @@ _ID = r"/(?P<id>[^/:]+)"
 _POLLS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("responses", re.compile(rf"/responses{_ID}(?:/cancel)?$")),
     ("interactions", re.compile(rf"/interactions{_ID}(?:[/:]cancel)?$")),
+    ("run", re.compile(rf"/threads/[^/]+/runs{_ID}(?:/cancel)?$")),
+    ("deferred", re.compile(rf"/chat/deferred-completion{_ID}$")),
     ("lines", re.compile(rf"(?:/messages/batches{_ID}/results)$")),
     ("lines", re.compile(rf"/files{_ID}/content$")),
     ("google", re.compile(rf"/files{_ID}:download$")),
-    ("batch", re.compile(rf"/(?:batches|batch/jobs){_ID}(?:[/:]cancel)?$")),
+    ("batch", re.compile(rf"/(?:batches|batch/jobs|batchPredictionJobs){_ID}(?:[/:]cancel)?$")),
 )
 """Kinds of replies by their paths."""
 _MOST_MODELS = 64
@@ -59,10 +61,23 @@ def tap_of_poll(path: str, headers: Headers) -> Tap:
         "interactions": GoogleReader,
         "batch": BatchReader,
     }
-    reader = readers.get(kind, PlainReader)()
+    reader = DeferredReader(name) if kind == "deferred" else readers.get(kind, PlainReader)()
     reader.state.watches = True
     tap = tap_for(reader, headers, Facts(form=StreamForm.WHOLE))
     return EitherTap(google, tap) if kind == "batch" else tap
+
+
+class DeferredReader(PlainReader):
+    """Reader of a deferred chat completion, which says nothing of the id that it was asked for by."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name
+
+    def watch(self, body: bytes) -> None:
+        self.state.work = WorkSign(self._name, "background", goes_on=False)
 
 
 @dataclass(slots=True)

@@ -25,18 +25,19 @@ _GOES_ON = frozenset(
         "canceling",
         "cancellation_requested",
         "unspecified",
-        "requires_action",
     ]
 )
-"""States of work that hasn't ended, of OpenAI, Anthropic, Google and Mistral."""
+"""States of work that hasn't ended, of OpenAI, Anthropic, Google and Mistral. What `requires_action` waits for another
+request, and may not keep the slot from it."""
 _STATE_PREFIX = re.compile(r"(?:batch|job)_state_")
 RESPONSE = Shape("id:text status:text background:flag")
-"""A response, an interaction, or what other servers have like them."""
+"""A response, an interaction, a run of a thread, or what other servers have like them."""
+_DEFERRED = Shape("request_id:text")
 _COUNTS = Shape("completed:count succeeded:count")
 _METADATA = Shape("state:text")
 _BATCH = Shape(
-    "id:text name:text status:text processing_status:text model:text usage output_file_id:text error_file_id:text"
-    " output_file:text error_file:text done:flag",
+    "id:text name:text status:text processing_status:text state:text model:text usage output_file_id:text"
+    " error_file_id:text output_file:text error_file:text done:flag",
     metadata=_METADATA,
     request_counts=_COUNTS,
 )
@@ -62,6 +63,12 @@ def background_work(reply: Members, *, stated: bool = False) -> WorkSign | None:
     return WorkSign(name, "background", going_on, sure=background) if name and state else None
 
 
+def deferred_work(body: bytes) -> WorkSign | None:
+    """Return what xAI's answer to a deferred chat completion says (https://docs.x.ai/docs/guides/deferred)."""
+    name = json_fields.text(_DEFERRED.read(body), "request_id")
+    return WorkSign(name, "background", goes_on=True, sure=True) if name else None
+
+
 class BatchReader(Reader):
     """Reader of a batch as its creation, a look at it and its end state it."""
 
@@ -78,7 +85,7 @@ class BatchReader(Reader):
         name = json_fields.text(batch, "id") or json_fields.text(batch, "name").rpartition("/")[2]
         if not name:
             return
-        told = (json_fields.text(batch, each) for each in ("status", "processing_status"))
+        told = (json_fields.text(batch, each) for each in ("status", "processing_status", "state"))
         word = next(filter(None, told), "") or json_fields.text(_METADATA.within(batch, "metadata"), "state")
         going_on = goes_on(word) if word else json_fields.flag(batch, "done") is not True
         names = tuple(filter(None, (json_fields.text(batch, each) for each in _FILES)))

@@ -12,6 +12,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 
 from hivemind.providers.errors import MAX_ERROR_BODY
+from hivemind.providers.paths import may_answer
 from hivemind.proxy.asgi import Receive
 from hivemind.proxy.cycle import AnswerCut
 from hivemind.proxy.engine import Engine
@@ -40,7 +41,8 @@ STREAMED_FROM = 1 << 20
 
 def is_streamed(head: CallHead, length: bytes | None) -> bool:
     """Return whether a body that hasn't come whole is passed on as it comes; `length` as stated, None: in chunks."""
-    return head.free and head.method == b"POST" and (length is None or int(length) > STREAMED_FROM)
+    long = length is None or int(length) > STREAMED_FROM
+    return head.free and head.method == b"POST" and long and not may_answer(head.path)
 
 
 def upload(receive: Receive, length: bytes | None) -> BodyStream:

@@ -232,7 +232,7 @@ class WorkState:
 
     agent: str
     kind: str
-    """`background` or `batch`."""
+    """`background`, `batch`, or one that has ended and wasn't booked (:data:`.work.UNBOOKED`)."""
     count: int
     oldest_s: float
     """Since the oldest of it began."""

@@ -284,6 +284,8 @@ class Scheduler(Dispatcher):
         until :meth:`end_work`; from :meth:`leave_work` on only as long as somebody asks for it. `over`: it has ended
         already, and what the ticket used is all."""
         request, works = ticket.request, self.works
+        if (earlier := works.tickets.pop(name, None)) is not None:  # a run that goes on after another request
+            self.succeed(now, earlier, 200, None)
         works.put(name, Work(request.agent, request.lane, request.model, kind, now, over, over))
         if over or kind == "batch":
             return

@@ -19,6 +19,7 @@ from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import record
 
 Kind = Literal["background", "batch"]
+UNBOOKED = "ended, not booked: batch"
 KEPT = 10_000
 """Ids that are remembered; beyond it those go that were met longest ago."""
 UNASKED_S = 600.0
@@ -55,6 +56,8 @@ class Works:
     asked_at: dict[str, float] = field(default_factory=dict)
     """When these were asked for last; infinity while they are told of in an open stream."""
     _going_on: set[str] = field(default_factory=set)
+    _unbooked: set[str] = field(default_factory=set)
+    """Batches that have ended, of which nothing has stated what they used."""
     _names: dict[str, str] = field(default_factory=dict)
     """Ids of work by those of its files."""
 
@@ -79,24 +82,30 @@ class Works:
             self.asked_at.pop(name, None)
         else:
             self._going_on.add(name)
+        if work.over and work.kind == "batch" and not work.booked:
+            self._unbooked.add(name)
+        else:
+            self._unbooked.discard(name)
 
     def _drop(self, name: str) -> None:
         work = self.by_id.pop(name, None)
         for each in () if work is None else work.names:
             self._names.pop(each, None)
         self._going_on.discard(name)
+        self._unbooked.discard(name)
         self.unsaved.add(name)
 
     def state(self, now: float) -> tuple[WorkState, ...]:
-        """Return what goes on, by agent and kind."""
-        counts: Counter[tuple[str, Kind]] = Counter()
-        oldest: dict[tuple[str, Kind], float] = {}
-        for name in list(self._going_on):
+        """Return what goes on, by agent and kind, and for as long the batches that ended without being booked."""
+        counts: Counter[tuple[str, str]] = Counter()
+        oldest: dict[tuple[str, str], float] = {}
+        for name in [*self._going_on, *self._unbooked]:
             work = self.by_id[name]
             if now - work.began_at > LONGEST_S:
                 self.put(name, replace(work, over=True))
+                self._unbooked.discard(name)
                 continue
-            key = work.agent, work.kind
+            key = work.agent, UNBOOKED if work.over else work.kind
             counts[key] += 1
             oldest[key] = min(oldest.get(key, now), work.began_at)
         return tuple(WorkState(*key, counts[key], now - oldest[key]) for key in sorted(counts))

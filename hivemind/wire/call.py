@@ -10,6 +10,7 @@ from hivemind.providers.clients import Client
 from hivemind.providers.dialect import Dialect
 from hivemind.providers.encoding import decode_body
 from hivemind.providers.openai import asking_usage
+from hivemind.providers.paths import is_answered
 from hivemind.providers.profiles import family
 from hivemind.redaction.bodies import lent_in, redact_body
 from hivemind.redaction.text import identifier, label, mask_any_length, mask_values
@@ -124,7 +125,8 @@ class Call:
     def free(self) -> bool:
         """Whether it costs nothing, so that it is relayed without a ticket, even where its agent's budget is used
         up."""
-        return self.head.free and not (self.body and self.head.method != b"POST")
+        head, body = self.head, self.body
+        return head.free and not (body and (head.method != b"POST" or is_answered(head.path, body)))
 
     def work_name(self, name: str) -> str:
         """Return under which name work of this id is remembered: each upstream has its own ids."""

@@ -12,6 +12,7 @@ from proxy.wire import END, JSON, SSE, chunk, chunked, event, head, http
 
 from hivemind.scheduler.commands import SetBudget, StopAgent
 from hivemind.scheduler.types import Usage
+from hivemind.scheduler.work import UNBOOKED
 
 QUEUED: dict[str, object] = {
     "id": "resp_1",
@@ -49,6 +50,7 @@ def in_flight(running: Running) -> int:
     return sum(lane.state.active for lane in running.snapshot().lanes)
 
 
+DEFERRED = http(200, {"request_id": "d-1"})
 POLL = ("GET", "/v1/responses/resp_1")
 ENDS: dict[str, tuple[tuple[str, str], bytes, int]] = {
     "completed": (POLL, http(200, response("completed", usage=USED)), ALL),
@@ -107,6 +109,61 @@ async def test_an_agent_ends_at_its_budget() -> None:
 BEGUN = event("response.created", sequence_number=0, response=QUEUED)
 
 
+RUN: dict[str, object] = {"id": "run_1", "object": "thread.run", "status": "queued", "model": "gpt-4o", "usage": None}
+TOKENS = {"prompt_tokens": 100_000, "completion_tokens": 50_000, "total_tokens": 150_000}
+WAITS = http(200, {**RUN, "status": "requires_action"})
+RUNS = "/v1/threads/t/runs"
+OTHERS: dict[str, list[tuple[str, bytes, bytes, int]]] = {
+    "a run of a thread": [
+        (RUNS, b'{"assistant_id": "a"}', http(200, RUN), 1),
+        (f"{RUNS}/run_1", b"", http(200, {**RUN, "status": "in_progress"}), 1),
+        (f"{RUNS}/run_1", b"", WAITS, 0),
+        (f"{RUNS}/run_1/submit_tool_outputs", b'{"tool_outputs": []}', http(200, RUN), 1),
+        (f"{RUNS}/run_1", b"", http(200, {**RUN, "status": "completed", "usage": TOKENS}), 0),
+    ],
+    "a run whose outputs are sent without a look": [
+        ("/v1/threads/runs", b'{"assistant_id": "a"}', http(200, RUN), 1),
+        (f"{RUNS}/run_1/submit_tool_outputs", b'{"tool_outputs": []}', http(200, RUN), 1),
+        (f"{RUNS}/run_1", b"", http(200, {**RUN, "status": "incomplete", "usage": TOKENS}), 0),
+    ],
+    "a deferred completion": [
+        ("/v1/chat/completions", b'{"model": "grok-4", "messages": [], "deferred": true}', DEFERRED, 1),
+        ("/v1/chat/deferred-completion/d-1", b"", http(202), 1),
+        ("/v1/chat/deferred-completion/d-1", b"", http(200, {"id": "c", "choices": [{}], "usage": TOKENS}), 0),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+async def test_other_forms_of_work_in_the_background(name: str) -> None:
+    """They hold a slot while they run, not while they wait for their client, and are booked once."""
+    calls = OTHERS[name]
+    async with between(*([reply] for _, _, reply, _ in [*calls, calls[-1]])) as (running, _):
+        for target, body, reply, slots in [*calls, calls[-1]]:
+            async with raw(running.port) as client:
+                await client.send(request(f"/agent/a{target}", body, JSON, method="POST" if body else "GET"))
+                status, headers = await client.head()
+                assert status == int(reply[9:12])
+                await client.body(headers)
+            assert in_flight(running) == slots
+        assert (used(running), running.snapshot().work) == (ALL, ())
+
+
+JOB: dict[str, object] = {"name": "projects/p/locations/l/batchPredictionJobs/7", "state": "JOB_STATE_PENDING"}
+JOBS = "/v1/projects/p/locations/l/batchPredictionJobs"
+
+
+async def test_a_batch_that_ends_without_a_word_of_what_it_used() -> None:
+    """It is shown as not booked; Vertex has its results where HiveMind never sees them."""
+    done = {**JOB, "state": "JOB_STATE_SUCCEEDED"}
+    async with between([http(200, JOB)], [http(200, done)]) as (running, _):
+        await asked(running, "POST", JOBS, b'{"model": "publishers/google/models/gemini-2.5-flash"}')
+        assert [each.kind for each in running.snapshot().work] == ["batch"]
+        await asked(running, "GET", f"{JOBS}/7")
+        assert [each.kind for each in running.snapshot().work] == [UNBOOKED]
+        assert used(running) == 0
+
+
 @pytest.mark.parametrize("ending", ["cut", "left", "whole"])
 async def test_a_stream_in_the_background(ending: str) -> None:
     """Its id reaches the client at once; after a cut, and when the client leaves, the work is in flight until somebody
@@ -153,6 +210,18 @@ async def test_what_is_not_in_the_background_is_not_booked_again() -> None:
     async with between([http(200, whole)]) as (running, _):
         await asked(running, "POST", "/v1/responses", b'{"model": "gpt-4o", "input": "hi"}')
         await asked(running, *POLL)
+        assert used(running) == ALL
+
+
+@pytest.mark.parametrize("path", ["/v1/conversations", "/v1/conversations/conv_1"])
+async def test_a_conversation_that_a_model_answers(path: str) -> None:
+    """Mistral's are answered at once and cost, at OpenAI's path; OpenAI's are kept, whatever is said in them."""
+    kept = {"items": [{"role": "user", "content": 'about "inputs": 1'}]}
+    reply = http(200, {"conversation_id": "conv_1", "outputs": [], "usage": TOKENS})
+    async with between([reply]) as (running, _):
+        await asked(running, "POST", path, json.dumps(kept).encode())
+        assert used(running) == 0
+        await asked(running, "POST", path, b'{"model": "mistral-large-latest", "inputs": "hi"}')
         assert used(running) == ALL
 
 
