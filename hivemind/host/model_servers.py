@@ -1,7 +1,7 @@
 """What answers at an upstream of which nobody said so: recognised by what it replies.
 
-A server on this machine or a private network is asked once, in the background, soon after its first answer, or when it
-didn't answer in time: without a key, in half a second, by a few GET requests whose replies say what it is. Nothing is
+A server on this machine or a private network is asked once, in the background, soon after its first answer, or when a
+client left before that: without a key, in half a second, by a few GET requests whose replies say what it is. Nothing is
 sent there before that: that it is there, and has no limits but those that it states, doesn't depend on it. A public
 host is never asked; what it is can be told by the headers of its replies alone.
 """
@@ -18,8 +18,7 @@ from typing import Any
 from hivemind.providers.base import Headers
 from hivemind.providers.known import paths_asked, server_of
 from hivemind.providers.profiles import GENERIC, LOCAL
-from hivemind.scheduler.events import AttemptFailed, FirstContent
-from hivemind.scheduler.types import FailureKind
+from hivemind.scheduler.events import Abandoned, FirstContent
 from hivemind.upstream.base import Upstream, UpstreamError, UpstreamRequest
 from hivemind.upstream.connect import open_upstream
 from hivemind.upstream.origin import is_local
@@ -60,11 +59,10 @@ class ModelServers:
         """Note the content of an answer: what is there after the first one is asked soon."""
         self._ask_soon(event.lane, DELAY_S)
 
-    def failed(self, event: AttemptFailed) -> None:
-        """Note a failed attempt: a server that didn't answer in time is asked at once, since it may compute on, and the
-        retry would be computed beside that."""
-        if event.kind is FailureKind.TIMEOUT:
-            self._ask_soon(event.lane, 0.0)
+    def abandoned(self, event: Abandoned) -> None:
+        """Note that a client left: its server is asked at once, since it may compute on, and what the client sends next
+        would be computed beside that."""
+        self._ask_soon(event.lane, 0.0)
 
     def _ask_soon(self, lane: str, delay_s: float) -> None:
         if self._unasked and (route := self._unasked.pop(lane.partition(":")[0], None)) is not None:

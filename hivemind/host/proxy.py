@@ -44,9 +44,9 @@ from hivemind.redaction.forms import text_finder
 from hivemind.scheduler.accounts import Account
 from hivemind.scheduler.commands import Acknowledge, Command, NotKnown
 from hivemind.scheduler.events import (
+    Abandoned,
     AlertOver,
     AlertRaised,
-    AttemptFailed,
     FirstContent,
     RunDenied,
     RunSilent,
@@ -242,7 +242,7 @@ class Proxy:
             if engine.counts_dollars:
                 await self._priced()  # before anything is used whose cost would be missed
         hooks.watched[FirstContent] = self._servers.answered
-        hooks.watched[AttemptFailed] = self._servers.failed
+        hooks.watched[Abandoned] = self._servers.abandoned
         for route in self._routes.all if settings.profile is None else ():
             self._servers.look_at(route, ask=settings.via is None and route.origin.name not in self._simulated)
         if settings.ignored is not None:

@@ -179,9 +179,9 @@ class Profile:
     """Whatever key and path it takes, so that it says nothing of whose they are."""
     stops: Literal["always", "streams", "never"] = "always"
     """Which answers it stops computing when the client leaves; the others it computes to their last token."""
-    head_s: float = 0.0
-    """How long it may take to the head of an answer, in seconds, with a long prompt or because it sends that with the
-    last token: a shorter timeout doesn't hold."""
+    computes_s: float = 0.0
+    """How long it may compute without a byte of an answer, in seconds: of a long prompt, or to its last token where all
+    comes then. A shorter timeout doesn't hold. 0: it is no server at home."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,7 @@ OLLAMA = Profile(
     one_lane=True,
     aimd=_AT_HOME,
     grows=True,
+    computes_s=_COMPUTES_S,
 )
 GENERIC = Profile(
     name="generic",
@@ -104,6 +105,7 @@ LOCAL = Profile(
     aimd=_AT_HOME,
     priced_as="litellm",
     anybodys=True,
+    computes_s=_COMPUTES_S,
 )
 """A server on this machine or a private network of which no more is known; it may be a gateway to hosted models.
 Where nobody knows whether it stops when a client leaves, leaving is what may stop it."""
@@ -111,7 +113,7 @@ Where nobody knows whether it stops when a client leaves, leaving is what may st
 
 def _server(name: str, stops: Literal["always", "streams"]) -> Profile:
     """Return the profile of a model server, which has no limits but those that it states, and costs nothing."""
-    return replace(LOCAL, name=name, stops=stops, head_s=_COMPUTES_S, priced_as=None)
+    return replace(LOCAL, name=name, stops=stops, priced_as=None)
 
 
 LLAMACPP = _server("llamacpp", "always")

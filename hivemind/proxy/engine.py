@@ -238,6 +238,10 @@ class Engine:
         self._settle()
         return ticket
 
+    def begins_s(self, ticket: Ticket) -> float:
+        """Return how long a stream that is sent now takes to begin (:meth:`Lane.begins_s`)."""
+        return self._scheduler.lanes[ticket.request.lane].begins_s(ticket)
+
     def headers(self, ticket: Ticket, limits: Limits, *, ending: bool = False) -> None:
         """Note a reply's rate limits; call before the end of the attempt. `ending`: that end is reported next."""
         if limits.readings or limits.plan:

@@ -57,7 +57,7 @@ from hivemind.scheduler.ledger import warning_of
 from hivemind.scheduler.ticket import FINAL_STATUS, Refusal, Ticket, TicketState
 from hivemind.scheduler.types import Failure, FailureKind, Usage
 from hivemind.text.amounts import HEADER, field, how_used, owner, raise_command
-from hivemind.upstream.base import StartedResponse, Truncated, UpstreamError, UpstreamResponse
+from hivemind.upstream.base import StartedResponse, Truncated, UpstreamError, UpstreamRequest, UpstreamResponse
 from hivemind.upstream.response import NativeResponse
 from hivemind.wire.call import Call, scheduler_request
 from hivemind.wire.recent_heads import Heads
@@ -69,8 +69,9 @@ HOLD_LIMIT = 1 << 20
 """Most bytes of a reply that are held."""
 ERROR_LIMIT = 1 << 20
 """Most bytes of an error body that are read."""
-LEFT_S = 600.0
-"""How long the answer to a client that left is waited for, where its upstream computes on."""
+_TIMES = 10.0
+"""How many times as long as is expected a stream at a server at home may take to begin, at each attempt that many times
+longer: what was expected may be wrong, as where a prompt was cached."""
 _TRUNCATED = Failure(FailureKind.TRUNCATED, True, message="it ended before its own end marker")
 _TEXTS = {
     "circuit_open": "the upstream keeps failing, so requests wait until it is tried again",
@@ -112,11 +113,11 @@ class Exchange:
         "_heads",
         "_heard",
         "_keepalive_sender",
-        "_left_timer",
         "_over",
         "_sent",
         "_shared",
         "_started",
+        "_stays",
         "_tap",
         "_task",
         "_waiter",
@@ -145,7 +146,6 @@ class Exchange:
         self._heads = heads
         self._heard = heard
         self._keepalive_sender: KeepaliveSender | None = None
-        self._left_timer: asyncio.TimerHandle | None = None
         self._over: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -154,6 +154,8 @@ class Exchange:
         self._started: StartedResponse | None = None
         """The response of an attempt that was sent without a task."""
         self._ended_by_scheduler = self._sent = False
+        self._stays = False
+        """Its answer is read to its end, whoever leaves."""
         self._tap: TapState | None = None
         self._cut = ""
         """Why the answer was left incomplete on purpose; empty: it wasn't."""
@@ -197,7 +199,7 @@ class Exchange:
         ticket = self.ticket
         self._cycle = cycle
         if not ticket.waiting and ticket.refusal is None:
-            response = self._started = self.call.head.route.upstream.start(self.call.outgoing(False))
+            response = self._started = self.call.head.route.upstream.start(self._outgoing())
             if response is not None:
                 self._sent = True
                 ticket.tag = self
@@ -257,21 +259,18 @@ class Exchange:
     @property
     def left(self) -> bool:
         """Whether its answer is computed, and no client is there."""
-        return self._left_timer is not None and not self.writer.has_clients
+        return self._stays and not self.writer.has_clients
 
     def leave(self, cancel: Callable[[], object]) -> bool:
-        """Have the request cancelled, since its last client has left. Where its upstream would compute the answer on
-        all the same, do so only if that takes very long: the slot is in use until then, and the client's own retry
-        gets the answer, which isn't computed twice. Return whether that is so now, and wasn't before."""
+        """Have the request cancelled, as its last client has left; not where its upstream computes the answer all the
+        same: the slot is in use until then, and the client's own retry gets that answer. Return whether that is so now,
+        and wasn't before."""
         computed_on = self.call.computed_on and self.ticket.state is TicketState.IN_FLIGHT and self._sent
         if not computed_on or self.ticket.refusal is not None:
             cancel()
             return False
-        before = self._left_timer
-        if before is not None:
-            before.cancel()
-        self._left_timer = asyncio.get_running_loop().call_later(LEFT_S, lambda: cancel() if self.left else None)
-        return before is None
+        before, self._stays = self._stays, True
+        return not before
 
     def _leave(self) -> None:
         """Drop the attempt, because the client has left."""
@@ -319,8 +318,6 @@ class Exchange:
                 self.ticket.tag = None
             if self._keepalive_sender is not None:
                 self._keepalive_sender.cancel()
-            if self._left_timer is not None:
-                self._left_timer.cancel()
             if self._started is not None:
                 self._started.close()
             if self._over is not None and not self._over.done():
@@ -410,7 +407,7 @@ class Exchange:
         self._sent, self._tap = True, None
         started, self._started = self._started, None
         try:
-            response = await call.head.route.upstream.send(call.outgoing(self.writer.started), started)
+            response = await call.head.route.upstream.send(self._outgoing(), started)
         except UpstreamError as error:
             return await self._failed(call.failure_of(error))
         self._note_head(response, ending=response.status >= 400)
@@ -425,6 +422,14 @@ class Exchange:
             return await self._answered(response)
         finally:
             response.close()
+
+    def _outgoing(self) -> UpstreamRequest:
+        """Return the request to send. At a server at home, a stream has as long to begin as its prompt's length makes
+        likely; a whole answer may be of any length, and is maybe computed to its end though nobody waits for it."""
+        silent_s = self.call.head.route.origin.profile.computes_s
+        if silent_s and self.call.facts.stream:
+            silent_s = min(silent_s, _TIMES**self.ticket.attempts * self._engine.begins_s(self.ticket))
+        return self.call.outgoing(self.writer.started, silent_s)
 
     def _note_head(self, response: UpstreamResponse, *, ending: bool) -> None:
         """Note an answer's head; `ending`: the end of the attempt is reported next."""

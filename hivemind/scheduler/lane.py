@@ -453,6 +453,12 @@ class Lane:
         took_s = now - ticket.granted_at
         return (self.load + self.gate.active * (now - self._load_at) - ticket.load) / took_s if took_s > 0 else 1.0
 
+    def begins_s(self, ticket: Ticket) -> float:
+        """Return how long a stream takes to begin that is sent now, if what is in flight is computed before it;
+        infinity: that isn't known."""
+        first = self.allowances[ticket.request.family].pace.first
+        return first.estimate(ticket.estimated_input) * max(1, self.gate.active)
+
     def learn(self, now: float, ticket: Ticket, usage: Usage | None) -> None:
         """Learn from an answer that ends now, while it still holds its slot, and from its real usage if that is
         known."""

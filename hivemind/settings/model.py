@@ -78,7 +78,7 @@ class Settings(BaseSettings):
     connect_timeout_s: Seconds = _TIMEOUTS.connect_s or 0
     """Longest wait for a connection to an upstream, TLS included."""
     headers_timeout_s: SecondsOrZero = _TIMEOUTS.headers_s or 0
-    """Longest wait for an upstream's response head; 0: no limit."""
+    """Longest wait for an upstream's response head; 0: no limit. A server at home is waited for longer."""
     idle_timeout_s: SecondsOrZero = _TIMEOUTS.idle_s or 0
     """Longest silence inside an upstream's response; 0: no limit."""
     keepalive_after_s: Seconds = 10.0

@@ -80,9 +80,12 @@ class Timeouts:
     idle_s: float | None = 300.0
     """Between two pieces of the body."""
 
-    def head_within(self, least_s: float) -> float | None:
-        """Return the timeout for a response head that may take so long."""
-        return self.headers_s if self.headers_s is None else max(self.headers_s, least_s)
+    def at_least(self, silent_s: float) -> Timeouts:
+        """Return the timeouts for a request that may be computed so long without a byte of its answer."""
+        if not silent_s:
+            return self
+        head, idle = (each if each is None else max(each, silent_s) for each in (self.headers_s, self.idle_s))
+        return Timeouts(self.connect_s, head, idle)
 
 
 class UpstreamResponse(Protocol):
@@ -157,8 +160,8 @@ class UpstreamRequest:
     one that continues state on the server: it may have arrived."""
     encoded: EncodedHead | None = None
     """Where its head is kept once it is encoded, if others repeat it."""
-    head_s: float = 0.0
-    """The response head is waited for at least so long."""
+    silent_s: float = 0.0
+    """The response head, and each further piece, is waited for at least so long."""
     stream: BodyStream | None = None
     """In place of :attr:`body`; with it, :attr:`retry_stale` is False and :attr:`encoded` None."""
 

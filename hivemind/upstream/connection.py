@@ -51,7 +51,8 @@ class Connection(asyncio.Protocol):
         self._loop = loop
         self._pool = pool
         self._timeouts = timeouts
-        self._headers_s = timeouts.headers_s
+        self._allowed = timeouts
+        """The timeouts of the present exchange."""
         self._outbox = outbox
         self._deadline = Deadline(loop, self._expired)
         self._parser: httptools.HttpResponseParser | None = None
@@ -89,10 +90,10 @@ class Connection(asyncio.Protocol):
             return False
         return (not surely and self._loop.time() - self.idle_since < FRESH_S) or not self._poll.poll(0)
 
-    def start(self, method: bytes, head: bytes, body: bytes, head_s: float = 0.0) -> NativeResponse:
-        """Write a request, whose response head is waited for at least `head_s`. Return its response, which is filled
-        as it comes."""
-        self._headers_s = self._timeouts.head_within(head_s)
+    def start(self, method: bytes, head: bytes, body: bytes, silent_s: float = 0.0) -> NativeResponse:
+        """Write a request, to which nothing may come for `silent_s`. Return its response, which is filled as it
+        comes."""
+        self._allowed = self._timeouts.at_least(silent_s)
         response = self._response = NativeResponse(self, self._loop)
         if self._parser is None:
             self._parser = _parser(self)
@@ -103,7 +104,7 @@ class Connection(asyncio.Protocol):
         transport = self._open_transport()
         if len(body) <= SLICE:
             transport.write(head + body if body else head)
-            self._deadline.start(self._headers_s)
+            self._deadline.start(self._allowed.headers_s)
         else:
             transport.write(head)
             self._unsent = memoryview(body)
@@ -125,7 +126,7 @@ class Connection(asyncio.Protocol):
         """Continue to read, with the timeout."""
         if not self._is_closing():
             self._read_if_wanted()
-            self._deadline.start(self._timeouts.idle_s)
+            self._deadline.start(self._allowed.idle_s)
 
     def abort(self, error: UpstreamError | None = None) -> None:
         """Close at once; the exchange on it fails with `error`."""
@@ -166,7 +167,7 @@ class Connection(asyncio.Protocol):
             return
         relay = response.relay
         if relay is not None and self._between_chunks and not self.backlog and (body := one_chunk(data)):
-            self._deadline.start(self._timeouts.idle_s)
+            self._deadline.start(self._allowed.idle_s)
             relay(data, body)
             return
         self._turns.read(self, data)
@@ -192,7 +193,7 @@ class Connection(asyncio.Protocol):
             if data[-2:] != b"\r\n":
                 self._between_chunks = False  # the size of the next one has begun
             if not response.paused:
-                self._deadline.start(self._timeouts.idle_s)
+                self._deadline.start(self._allowed.idle_s)
             response.progressed()
         elif self._received > MAX_HEAD:
             self.cut(f"malformed response: head larger than {MAX_HEAD} bytes")
@@ -330,7 +331,7 @@ class Connection(asyncio.Protocol):
 
     def _await_head(self) -> None:
         if self._in_head:
-            self._deadline.start(self._headers_s)
+            self._deadline.start(self._allowed.headers_s)
 
     def _read_if_wanted(self) -> None:
         """Read on, unless what has come is still to be parsed, or what was parsed to be taken."""
@@ -361,9 +362,9 @@ class Connection(asyncio.Protocol):
         if response is None:
             self.abort()
         elif response.status:
-            self.abort(UpstreamTimeout(f"no byte of the body for {self._timeouts.idle_s:g} s"))
+            self.abort(UpstreamTimeout(f"no byte of the body for {self._allowed.idle_s:g} s"))
         else:
-            self.abort(UpstreamTimeout(f"no response within {self._headers_s:g} s"))
+            self.abort(UpstreamTimeout(f"no response within {self._allowed.headers_s:g} s"))
 
     def _truncated(self, reason: str, *, reused: bool = False) -> UpstreamError:
         if self._response is not None and self._response.status:

@@ -65,7 +65,7 @@ class NativeUpstream:
         head = self._head(request)
         since = 0.0 if request.retry_stale else asyncio.get_running_loop().time() - SURELY_OPEN_S
         connection = self._pool.take(since)
-        return None if connection is None else connection.start(request.method, head, request.body, request.head_s)
+        return None if connection is None else connection.start(request.method, head, request.body, request.silent_s)
 
     async def send(self, request: UpstreamRequest, started: StartedResponse | None = None) -> UpstreamResponse:
         if request.stream is not None:
@@ -81,14 +81,14 @@ class NativeUpstream:
             else:
                 return response
         connection = await self._connect()
-        response = connection.start(request.method, self._head(request), request.body, request.head_s)
+        response = connection.start(request.method, self._head(request), request.body, request.silent_s)
         await response.head()
         return response
 
     async def _send_stream(self, request: UpstreamRequest, stream: BodyStream) -> UpstreamResponse:
         open_since = asyncio.get_running_loop().time() - SURELY_OPEN_S
         connection = self._pool.take(open_since) or await self._connect()
-        response = connection.start(request.method, self._head(request), b"", request.head_s)
+        response = connection.start(request.method, self._head(request), b"", request.silent_s)
         connection.stream(stream)
         await response.head()
         return response

@@ -122,7 +122,8 @@ class TransportUpstream:
         return request
 
     async def _attempt(self, request: httpx.Request, asked: UpstreamRequest) -> UpstreamResponse:
-        headers_s = self._timeouts.head_within(asked.head_s)
+        timeouts = self._timeouts.at_least(asked.silent_s)
+        headers_s = timeouts.headers_s
         limit = asyncio.timeout(self._timeouts.connect_s if self._dials else headers_s)
         progress = _SendProgress(asked, limit, headers_s)
         request.stream = progress
@@ -143,7 +144,7 @@ class TransportUpstream:
         if response.status_code < 200:
             self.close_in_background(response.aclose())
             raise Disconnected(f"malformed response: status {response.status_code}")
-        answer = TransportResponse(self, response, self._timeouts.idle_s)
+        answer = TransportResponse(self, response, timeouts.idle_s)
         if holds_control(answer.headers):
             answer.close()
             raise Disconnected(f"malformed response: {MALFORMED}")

@@ -132,9 +132,9 @@ class Call:
         """Return under which name work of this id is remembered: each upstream has its own ids."""
         return f"{self.head.route.origin.name}:{name}"[:_LONGEST_NAME]
 
-    def outgoing(self, committed: bool) -> UpstreamRequest:
-        """Return the request to send; a response that was begun without an encoding can only continue without one, and
-        of one that is encoded nothing can be taken out."""
+    def outgoing(self, committed: bool, silent_s: float) -> UpstreamRequest:
+        """Return the request to send, to which nothing may come for `silent_s`; a response that was begun without an
+        encoding can only continue without one, and of one that is encoded nothing can be taken out."""
         head, body = self.head, self.body
         headers, encoded = head.headers, head.encoded_head
         if self.asks_usage:
@@ -142,8 +142,8 @@ class Call:
         if committed or self.asks_usage:
             headers = [*without(headers, b"accept-encoding"), (b"accept-encoding", b"identity")]
             encoded = EncodedHead()
-        again, head_s = not self.facts.continues_state, head.route.origin.profile.head_s
-        return UpstreamRequest(head.method, head.target, headers, body, again, encoded, head_s)
+        again = not self.facts.continues_state
+        return UpstreamRequest(head.method, head.target, headers, body, again, encoded, silent_s)
 
     @property
     def computed_on(self) -> bool:

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
-from proxy.kit import Raw, Running, between, client, raw, request
-from proxy.wire import ANSWER, PLAIN_BODY
-from upstream.scripted import Scripted
+from proxy.kit import Close, Raw, Running, between, client, proxying, raw, request
+from proxy.wire import ANSWER, PLAIN_BODY, STREAM, STREAM_BODY
+from upstream.scripted import Handler, Scripted, serving
 
 from hivemind.providers.profiles import OLLAMA, PROFILES
 
@@ -21,7 +21,7 @@ OTHER = b'{"model":"m","messages":[]}'
 @contextlib.asynccontextmanager
 async def computing(patch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Running, Scripted, asyncio.Event]]:
     """A proxy with one slot before a server that computes until the event, whoever has left."""
-    patch.setitem(PROFILES, "ollama", replace(OLLAMA, stops="streams", head_s=60.0))
+    patch.setitem(PROFILES, "ollama", replace(OLLAMA, stops="streams", computes_s=60.0))
     done = asyncio.Event()
     values = {"profile": "ollama", "max_concurrency": 1, "headers_timeout_s": 0.02}
     async with between([done, ANSWER], **values) as (proxy, upstream):
@@ -74,11 +74,43 @@ async def test_its_clients_retry_gets_the_answer(monkeypatch: pytest.MonkeyPatch
         assert (len(upstream.requests), proxy.snapshot().totals.finished) == (1, 1)
 
 
-async def test_it_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A headers timeout that is shorter than the time to such a server's head doesn't hold: the attempt that it ended
-    would be computed beside the next."""
-    async with computing(monkeypatch) as (proxy, upstream, done), client() as web:
+@pytest.mark.parametrize("head", [b"", b"HTTP/1.0 200 OK\r\ncontent-type: application/json\r\n\r\n"], ids=["", "head"])
+async def test_it_is_waited_for(head: bytes) -> None:
+    """Timeouts that are shorter than an answer takes don't hold, before its head (transformers) or after (MLX): the
+    attempt that they ended would be computed beside the next."""
+    done, answer = asyncio.Event(), ANSWER
+    if head:
+        answer = ANSWER.partition(b"\r\n\r\n")[2]
+    values = {"headers_timeout_s": 0.02, "idle_timeout_s": 0.02}
+    async with between([head, done, answer, Close()], profile="mlx", **values) as (proxy, upstream), client() as web:
         asking = asyncio.create_task(web.post(proxy.url + TARGET, content=PLAIN_BODY))
         await asyncio.sleep(0.2)  # ten of its timeouts
         done.set()
         assert ((await asking).status_code, len(upstream.requests)) == (200, 1)
+
+
+async def test_a_stream_has_as_long_as_is_likely() -> None:
+    """Once it is known how long prompts take, one that never begins is cut, which servers notice, and sent again."""
+    begun = asyncio.Event()
+
+    def made(script: Scripted) -> Handler:
+        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while True:
+                await script.request(reader)
+                if len(script.requests) == 2:
+                    await reader.read()  # it says nothing until the proxy leaves
+                    return
+                await begun.wait()
+                writer.write(STREAM)
+
+        return handle
+
+    values = {"headers_timeout_s": 0.01, "idle_timeout_s": 0.01}
+    async with serving(made) as upstream, proxying(f"mlx={upstream.url}", **values) as proxy, client() as web:
+        asking = asyncio.create_task(web.post(proxy.url + TARGET, content=STREAM_BODY))
+        await upstream.until(lambda: len(upstream.requests) == 1)
+        await asyncio.sleep(0.03)
+        begun.set()
+        assert ((await asking).status_code, len(upstream.requests)) == (200, 1), "nothing was known"
+        again = await web.post(proxy.url + TARGET, content=STREAM_BODY)
+        assert (again.status_code, len(upstream.requests)) == (200, 3)

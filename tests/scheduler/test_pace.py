@@ -152,3 +152,17 @@ def test_the_knee_is_unknown_without_fewer_in_flight() -> None:
         knee.learn(0.0, 4, took_s=4.0, alone_s=1.0)
     assert (knee.reach(0.0, 8), knee.reach(0.0, 4), knee.reach(0.0, 16)) == (4, 4, math.inf)
     assert knee.reach(1000.0, 8) == math.inf
+
+
+def test_when_a_stream_begins() -> None:
+    """It isn't known at first, then as long as prompts of that length take, one after another."""
+    hands = Hands(lane(slots=0))
+    ticket = hands.arrive("a", size=400)
+    assert hands.lane.begins_s(ticket) == math.inf
+    hands.wait(0.5)
+    hands.content(ticket)
+    hands.succeed(ticket, Usage(input_tokens=100, output_tokens=1))
+    short = hands.arrive("a", size=400)
+    assert hands.lane.begins_s(short) == pytest.approx(0.5)
+    long = hands.arrive("b", size=400_000)
+    assert hands.lane.begins_s(long) == pytest.approx(2 * 500)
