@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+from asyncio.subprocess import PIPE
 from dataclasses import asdict
 from pathlib import Path
 
@@ -105,8 +106,12 @@ async def test_what_is_left(tmp_path: Path) -> None:
     """Processes are found by their folder, and files of writes by their names."""
     (tmp_path / ".a.draft").touch()
     (tmp_path / "a").touch()
-    process = await asyncio.create_subprocess_exec("sleep", "60", cwd=tmp_path)
+    process = await asyncio.create_subprocess_exec("cat", cwd=tmp_path, stdin=PIPE, stdout=PIPE)
     try:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b"up\n")
+        await process.stdout.readline()  # a process that just began has no command line yet
         assert list(running_in(tmp_path)) == [process.pid]
         assert drafts_in(tmp_path) == [tmp_path / ".a.draft"]
     finally:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from proxy.kit import Close, Raw, Running, between, client, proxying, raw, request
@@ -105,7 +106,7 @@ async def test_a_stream_has_as_long_as_is_likely() -> None:
 
         return handle
 
-    values = {"headers_timeout_s": 0.01, "idle_timeout_s": 0.01}
+    values: dict[str, Any] = {"headers_timeout_s": 0.01, "idle_timeout_s": 0.01}
     async with serving(made) as upstream, proxying(f"mlx={upstream.url}", **values) as proxy, client() as web:
         asking = asyncio.create_task(web.post(proxy.url + TARGET, content=STREAM_BODY))
         await upstream.until(lambda: len(upstream.requests) == 1)

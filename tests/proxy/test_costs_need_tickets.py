@@ -263,10 +263,10 @@ async def test_each_unknown_path_is_told_once(caplog: pytest.LogCaptureFixture) 
     """By its shape, without ids; what is known or free isn't told."""
     caplog.set_level(logging.INFO, "hivemind.proxy.calls")
     async with between([ANSWER]) as (proxy, _):
-        for path in ("/v1/threads/thread_a1/runs", "/v1/threads/thread_b2/runs", "/v1/messages", "/v1/files"):
+        for path in ("/v1/things/thing_a1/answers", "/v1/things/thing_b2/answers", "/v1/messages", "/v1/files"):
             await say(proxy, path)
         await say(proxy, "/v1/models", b"", method="GET")
-    assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["POST /v1/threads/*/runs"]
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["POST /v1/things/*/answers"]
 
 
 def test_shapes() -> None:
