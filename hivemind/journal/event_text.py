@@ -86,6 +86,8 @@ def _own_words(event: ev.Event) -> Words | None:
             return "info", "prefill", event.agent, f"request {ticket}: prefill {event.read:,} of {event.total:,} tokens"
         case ev.FirstContent(ticket=ticket):
             return "info", "first", event.agent, f"request {ticket}: first content after {duration(event.ttft_s)}"
+        case ev.WorkLeft(ticket=ticket):
+            return "info", "work", event.agent, f"request {ticket}: goes on in the background"
         case ev.Progress(ticket=ticket):
             return "info", "progress", event.agent, f"request {ticket}: {plural(event.output_tokens, 'token')} so far"
         case ev.Finished(attempts=0):

@@ -67,6 +67,10 @@ class FirstContent(TicketEvent, frozen=True):
     """From the attempt's beginning to a response head with rate limits; None: it had none."""
 
 
+class WorkLeft(TicketEvent, frozen=True):
+    """The reply is over; the work in the background that it began holds the ticket's slot from now on."""
+
+
 class Progress(TicketEvent, frozen=True):
     """Output tokens of a stream so far (an estimate until the provider states them)."""
 

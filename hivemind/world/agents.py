@@ -16,7 +16,7 @@ from hivemind.scheduler.types import Price, Priority, Usage
 from hivemind.text.amounts import ceiling
 from hivemind.world.gauges import by_owner
 from hivemind.world.health import STEP_S
-from hivemind.world.snapshot import HUNG, MODELS_KEPT, AgentState, AgentView, ModelView
+from hivemind.world.snapshot import HUNG, IN_FLIGHT, MODELS_KEPT, AgentState, AgentView, ModelView
 from hivemind.world.state import Counts, WorldState
 from hivemind.world.tickets import BY_OPERATOR, TicketFold
 
@@ -26,7 +26,7 @@ time."""
 UNNAMED_ENDS_AFTER_S = 600.0
 """The same for a sub-agent, and for one whose name was made of its client's session or its key."""
 
-_ORDER = (HUNG, "streaming", "waiting", "retry", "queued")
+_ORDER = (HUNG, "streaming", "waiting", "background", "retry", "queued")
 """An agent with several tickets is shown in the most active state of them."""
 ACTIVITY_STEPS = 24
 """Steps of :attr:`~hivemind.world.snapshot.AgentView.activity`."""
@@ -150,7 +150,7 @@ class AgentFold(AgentState):
     def _stopped_by(self, event: ev.Commanded) -> str:
         """Return how many requests the stop has ended or will end, in words."""
         states = [ticket.state for ticket in self.tickets.values()]
-        in_flight = sum(state in ("waiting", "streaming") for state in states)
+        in_flight = sum(state in IN_FLIGHT for state in states)
         waiting = len(states) - in_flight
         if event.at == self.cut_at:
             in_flight, waiting = in_flight + self.cut, waiting + self.turned_away

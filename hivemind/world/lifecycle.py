@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Usage
+from hivemind.world.snapshot import IN_FLIGHT
 from hivemind.world.state import AttemptState, Carried, OpenTicket
 
 End = ev.Finished | ev.AttemptFailed | ev.Abandoned | ev.Refused
@@ -77,7 +78,7 @@ class Lifecycle(OpenTicket):
             for each in kept.attempts
         ]
         self.notes = list(kept.notes)
-        self.in_flight = kept.state in ("waiting", "streaming")
+        self.in_flight = kept.state in IN_FLIGHT
         self.heard_at = self.since
 
     @property
@@ -119,6 +120,10 @@ class Lifecycle(OpenTicket):
         self.state, self.in_flight, self.since, self.heard_at = "streaming", True, at, at
         if self.attempts:
             self.attempts[-1].first_content_at = at
+
+    def work_left(self, at: float) -> None:
+        """Note that the reply is over, and what it began isn't."""
+        self.state, self.since = "background", at
 
     def failed(self, event: ev.AttemptFailed) -> None:
         """End the attempt, and wait for the retry if there is one."""
@@ -213,6 +218,12 @@ class OpenRequests(Generic[R]):
             request.first_content(event.at)
         return request
 
+    def work_left(self, event: ev.WorkLeft) -> R | None:
+        request = self.by_ticket.get(event.ticket)
+        if request is not None:
+            request.work_left(event.at)
+        return request
+
     def attempt_failed(self, event: ev.AttemptFailed) -> R | None:
         """End an attempt; remove the request if there is no retry."""
         request = self.by_ticket.get(event.ticket)
@@ -273,6 +284,7 @@ class OpenRequests(Generic[R]):
         ev.Arrived: arrived,
         ev.Granted: granted,
         ev.FirstContent: first_content,
+        ev.WorkLeft: work_left,
         ev.AttemptFailed: attempt_failed,
         ev.Finished: ended,
         ev.Abandoned: ended,

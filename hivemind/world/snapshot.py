@@ -18,12 +18,15 @@ RUNS_KEPT = 8
 """Attempts of a task whose times are kept."""
 MODELS_KEPT = 40
 """Models whose cost is kept apart; that of more is kept together."""
-TICKET_STATES = ("queued", "retry", "waiting", "streaming")
-"""In the queue; between two attempts; in flight before the first content; in flight after it."""
+TICKET_STATES = ("queued", "retry", "waiting", "streaming", "background")
+"""In the queue; between two attempts; in flight before the first content; in flight after it; answered with work that
+goes on in the background."""
+IN_FLIGHT = frozenset({"waiting", "streaming", "background"})
+"""States of tickets that hold a slot."""
 HUNG = "hung"
 """In flight, but nothing of the answer has come for far longer than is usual (:mod:`.hung`)."""
 AGENT_STATES = (
-    *(HUNG, "streaming", "waiting", "retry", "queued", "held", "pending", "spent", "stopped"),
+    *(HUNG, "streaming", "waiting", "background", "retry", "queued", "held", "pending", "spent", "stopped"),
     *("died", "refused", "idle", "ended"),
 )
 """States of an agent, the busiest first."""

@@ -65,7 +65,7 @@ _DEEPEST = 16
 """Ancestors looked at, as requests name their parents themselves and may name any number."""
 _PAUSE_S = 3.0
 """Shorter pauses in streams are no matter."""
-_UNTOLD = frozenset({ev.Arrived, ev.Granted, ev.Prefill, ev.FirstContent, ev.Progress, ev.LimitsRead})
+_UNTOLD = frozenset({ev.Arrived, ev.Granted, ev.Prefill, ev.FirstContent, ev.WorkLeft, ev.Progress, ev.LimitsRead})
 """Frequent events that have no line in the log."""
 
 
@@ -120,6 +120,7 @@ class World:
             ev.Granted: self._granted,
             ev.Prefill: self._prefill,
             ev.FirstContent: self._first_content,
+            ev.WorkLeft: self._work_left,
             ev.Progress: self._progress,
             ev.Finished: self._finished,
             ev.AttemptFailed: self._attempt_failed,
@@ -283,6 +284,11 @@ class World:
             if ticket.arrived.stream:
                 self._usual.began(ticket, event.ttft_s)
             self._vitals.first_content(event.at, event.ttft_s)
+            self._changed[event.ticket] = ticket
+
+    def _work_left(self, event: ev.WorkLeft) -> None:
+        ticket = self._open.work_left(event)
+        if ticket is not None:
             self._changed[event.ticket] = ticket
 
     def _progress(self, event: ev.Progress) -> None:
@@ -641,15 +647,12 @@ class World:
 
     def _note_hung(self, at: float) -> Iterator[float]:
         """Note which requests are hung. Yield how long those of them that have no content were sent ago."""
-        background = Counter({each.agent: each.count for each in self._work if each.kind == "background"})
         for ticket in self._tickets.values():
-            silent_s = at - ticket.heard_at if ticket.in_flight else 0.0
+            # Work in the background is silent between two polls.
+            silent_s = at - ticket.heard_at if ticket.in_flight and ticket.state != "background" else 0.0
             hung = silent_s > LEAST_S and silent_s > self._usual.hung_after_s(
                 ticket, unlimited=not self._has_limits(ticket.arrived.lane)
             )
-            if hung and ticket.state == "streaming" and background[ticket.arrived.agent]:
-                background[ticket.arrived.agent] -= 1
-                hung = False  # work in the background is silent between two polls
             if hung != ticket.hung:
                 ticket.hung = hung
                 self._changed[ticket.arrived.ticket] = ticket

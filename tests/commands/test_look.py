@@ -182,7 +182,7 @@ async def test_a_pipe_gets_everything(tmp_path: Path) -> None:
         (
             "agents --state idle,sleeping",
             2,
-            "--state sleeping: there is no such; there are hung, streaming, sent, retry,"
+            "--state sleeping: there is no such; there are hung, streaming, sent, background, retry,"
             " queued, held, pending, spent, stopped, died, refused, idle, ended, running",
         ),
         ("agents --state=", 2, "--state : there is no such; there are hung, streaming,"),

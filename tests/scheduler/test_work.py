@@ -23,6 +23,8 @@ def test_a_slot_is_given_back_once_nobody_asks() -> None:
     hands.wait(3 * UNASKED_S)  # the reply goes on
     assert hands.lane.gate.active == 1
     scheduler.leave_work(hands.now, first)
+    hands.gather()
+    assert [event.ticket for event in hands.seen(ev.WorkLeft)] == [first.id]
     second = hands.arrive("b")
     hands.wait(UNASKED_S - 1)
     scheduler.ask_for_work(hands.now, "w")
@@ -35,6 +37,7 @@ def test_a_slot_is_given_back_once_nobody_asks() -> None:
         hands.gather()
         assert scheduler.agents["a"].own.ever.tokens == 1500
     assert [event.usage for event in hands.seen(ev.Finished)] == [USED[""]]
+    assert [event.ticket for event in hands.seen(ev.FirstContent)] == []
 
 
 def test_a_restart_books_nothing_twice() -> None:

@@ -75,13 +75,13 @@ def test_what_a_server_says_of_a_prompt_is_a_sign_of_life() -> None:
 
 
 def test_work_in_the_background_is_silent_and_not_hung() -> None:
-    """As many of its agent's answers that have begun; a stream of it that stalls beside that is hung."""
-    world = told(LIMITED, *asks(1, 0.0, stream=False), first_content(1, at=0.1, ttft_s=0.1))
-    world.apply(structs.replace(LIMITED, at=1.0, work=(ev.WorkState("ann", "background", 1, 1.0),)))
-    assert only_agent(world.snapshot(600.0)).state == "streaming"
+    """A stream of its agent that stalls beside it is hung; the reply that began it is no first content."""
+    world = told(LIMITED, *asks(1, 0.0, stream=False), ev.WorkLeft(0.1, 1, "ann", "up:1"))
+    agent = only_agent(world.snapshot(600.0))
+    assert (agent.state, agent.ttft_s) == ("background", None)
     for event in [*asks(2, 600.0), first_content(2, at=601.0, ttft_s=1.0)]:
         world.apply(event)
-    assert [ticket.state for ticket in world.snapshot(640.0).slots] == ["streaming", "hung"]
+    assert [ticket.state for ticket in world.snapshot(640.0).slots] == ["background", "hung"]
 
 
 def test_a_whole_answer_is_measured_to_its_end() -> None:

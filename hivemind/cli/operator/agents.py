@@ -37,6 +37,7 @@ _WAIT = next(index for index, column in enumerate(_COLUMNS) if column.title == "
 _STATES = {
     "streaming": "good",
     "waiting": "good",
+    "background": "good",
     "queued": "warn",
     "retry": "warn",
     "held": "warn",

@@ -14,7 +14,7 @@ from hivemind.scheduler.types import Usage
 
 MODELS_KEPT = 40
 OTHERS = "other models"
-STATES = ("streaming", "waiting", "retry", "queued")
+STATES = ("streaming", "waiting", "background", "retry", "queued")
 """States of a request in order of precedence: of an agent's requests the first of these states is shown."""
 SPANS_KEPT = 8000
 """Spans and marks of all rows together."""

@@ -106,6 +106,7 @@ STATES: Mapping[str, tuple[str, str]] = {
     "retry": ("pause before a retry", "retry"),
     "waiting": ("sent, nothing back yet", "first"),
     "streaming": ("answer arriving", "streaming"),
+    "background": ("works in the background", "first"),
 }
 """States of requests: names, and roles of the colours."""
 _LANE_STATES: Mapping[str, str] = {

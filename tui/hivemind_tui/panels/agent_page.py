@@ -332,6 +332,8 @@ def _progress(view: View, agent: AgentView, ticket: TicketView) -> Span:
         return f"{short_count(tokens)} tokens in {since}{pace}{again}", "text"
     if ticket.state == "waiting":
         return f"sent {since} ago, no content yet{again}", "text"
+    if ticket.state == "background":
+        return f"in the background for {since}", "text"
     if ticket.state == HUNG:
         return f"nothing has come for {short_duration(ticket.silent_s)}{again}", "bad"
     lane = lane_of(view.snapshot.lanes, ticket)

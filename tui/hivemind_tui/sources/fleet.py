@@ -17,6 +17,7 @@ from hivemind.settings.write import Draft
 from hivemind.world.fleet import Fleet
 from hivemind.world.snapshot import (
     HUNG,
+    IN_FLIGHT,
     AgentView,
     AttemptView,
     RequestDetail,
@@ -124,7 +125,7 @@ def _opened(ticket: TicketView, at: float) -> RequestView:
     """Return an open request, as far as its ticket tells: of one that streams it isn't known when it was sent."""
     arrived_at, since = at - ticket.age_s, at - ticket.since_s
     attempts: tuple[AttemptView, ...] = ()
-    if ticket.state in ("waiting", "streaming", HUNG):
+    if ticket.state in (*IN_FLIGHT, HUNG):
         attempts = (AttemptView(ticket.attempt, arrived_at, since, None, None, "in_flight", None, "", None),)
     return RequestView(
         ticket=ticket.ticket,
