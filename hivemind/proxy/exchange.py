@@ -19,6 +19,7 @@ from hivemind.providers.base import Limits, StreamForm, Tap, TapState, WorkSign
 from hivemind.providers.encoding import Decoder, decode_body, decoder_for, is_encoded
 from hivemind.providers.errors import MAX_ERROR_BODY
 from hivemind.providers.failing import EMPTY
+from hivemind.providers.known import provider_of
 from hivemind.providers.limits import read_limits
 from hivemind.providers.openai import without_usage
 from hivemind.providers.sse import is_sign_of_life, prefill_in
@@ -789,7 +790,14 @@ class Exchange:
             return failure
         if reply.stream:
             body = error_event(decode_body(headers, body, MAX_ERROR_BODY)) or body
-        return replace(failure, words=(hash(self.call.body), hash(body)))
+        return replace(failure, words=(hash(self.call.body), hash(body)), at_home=self._at_home(headers, body))
+
+    def _at_home(self, headers: Headers, body: bytes) -> bool:
+        """Return whether an error is a model server's at home, and not passed on by a gateway there."""
+        if not self.call.head.route.origin.profile.computes_s:
+            return False
+        known = provider_of("", headers, body)
+        return known is None or bool(known.signs)
 
     async def _pass_stream_on(self, reply: FailedReply) -> None:
         """Send a stream that failed before its first content as it comes, ending as it ends."""

@@ -3,8 +3,9 @@
 Some servers answer one request with a 500 whenever it comes, and all others well (llama.cpp does where its parser
 doesn't understand the model). In an outage every request gets a 500, often in the same words, and has to be retried.
 So a 500 belongs to its request once it has come in the same words at :data:`SURE` attempts, if a request of the same
-family of models that was sent after the first of them was answered: at the beginning of an outage none is. Where others
-got an answer after the same words, these words may be chance, and it takes :data:`SURE_OF_CHANCE`.
+family of models that was sent after the first of them was answered: at the beginning of an outage none is. A server at
+home tells no outage so (it resets, refuses, or says 503), so there its request needs no others. Where others got an
+answer after the same words, these words may be chance, and it takes :data:`SURE_OF_CHANCE`.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Blame(Enum):
     UNSURE = "unsure"
     """Nothing new: the request failed so before, and others, sent for the first time, have yet to be answered."""
     EXCUSED = "excused"
-    """Nothing: others are answered."""
+    """Nothing: others are answered, or a server at home has answered so twice."""
     OWN = "own"
     """Nothing: it is the request's own, so that no further attempt helps."""
 
@@ -70,9 +71,10 @@ class Faults:
         if before is None or before.words != words:
             known = (agent, request, words) in self._known
             return Blame.OWN if known else Blame.COUNTS, Fault(words, now, own=known)
-        if answered_from <= before.since and not others:
+        proves = answered_from > before.since or failure.at_home
+        if not (proves or others):
             return Blame.COUNTS, Fault(words, now)  # as in an outage, in which repetition proves nothing
-        if answered_from <= before.since:
+        if not proves:
             before.count = min(before.count + 1, SURE - 1)
             return Blame.UNSURE, before
         before.count += 1

@@ -249,7 +249,7 @@ class Scheduler(Dispatcher):
         if not self.draining and ticket.refusal is None and lane.circuit_refusal(ticket, now) is None:
             retry_at = lane.retries.next_attempt_at(ticket, failure, now, self._draw)
         if ticket.at_fault:
-            text = f"{failure.message}, as whenever this request is sent, while others are answered"
+            text = f"{failure.message}, as whenever this request is sent"
             failure = replace(failure, message=text)
         self.events.append(ticket.failed(now, failure, None if retry_at is None else retry_at - now, usage))
         if retry_at is None:

@@ -190,6 +190,8 @@ class Failure:
     """Rate windows that the error itself names, of providers that say nothing in headers (Google)."""
     words: tuple[int, int] | None = None
     """Of a 500 that says nothing about another attempt: hashes of the request's body and of the error's."""
+    at_home: bool = False
+    """It comes from a model server at home itself."""
 
 
 @record

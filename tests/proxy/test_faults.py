@@ -27,6 +27,7 @@ from proxy.wire import (
     line,
 )
 from upstream.scripted import Handler, Scripted, serving
+from upstream.scripted import answering as replying
 
 WORDS = "The model produced output that does not match the expected peg-native format"
 ERROR: dict[str, object] = {"code": 500, "message": WORDS, "type": "server_error"}
@@ -69,11 +70,11 @@ def body(text: str) -> bytes:
 
 
 @contextlib.asynccontextmanager
-async def before(path: str, *, streamed: bool) -> AsyncIterator[tuple[Running, Scripted]]:
+async def before(path: str, *, streamed: bool, name: str = "lab") -> AsyncIterator[tuple[Running, Scripted]]:
     settings: dict[str, Any] = {"max_concurrency": 8, "retry": {"base_s": 0.02, "max_s": 1.0}}
     async with (
         serving(answering(path, streamed=streamed)) as upstream,
-        proxying(f"lab={upstream.url}", **settings) as proxy,
+        proxying(f"{name}={upstream.url}", **settings) as proxy,
     ):
         yield proxy, upstream
 
@@ -108,6 +109,33 @@ async def test_told_at_the_third_attempt(path: str, streamed: bool) -> None:
         assert sum(b"bad" in each for each in upstream.requests) == sent + 1, (
             "sent again by its client, it is asked once"
         )
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["status", "event"])
+@pytest.mark.parametrize("path", DIALECTS)
+async def test_alone_at_a_server_at_home(path: str, streamed: bool) -> None:
+    """Six without any good one beside them are told as soon, and the circuit never opens."""
+    async with before(path, streamed=streamed, name="llamacpp") as (proxy, upstream), client() as web:
+        asking = [web.post(proxy.url + path, content=body(f"bad {number}")) for number in range(6)]
+        answers = await asyncio.gather(*asking)
+        assert all(WORDS in answer.text for answer in answers)
+        assert len(upstream.requests) == 18
+        lane = proxy.snapshot().lanes[0].state
+        assert (lane.circuit, lane.circuit_errors) == ("closed", 0)
+
+
+@pytest.mark.parametrize(("name", "words", "sent"), [("local", "litellm.InternalServerError", 10), ("local", WORDS, 3)])
+async def test_a_gateway_at_home_tells_of_its_provider(name: str, words: str, sent: int) -> None:
+    """What a gateway on this machine passes on may be an outage, so it is tried as long as anywhere."""
+    failing = http(500, {"error": {"message": words}})
+    settings: dict[str, Any] = {"retry": {"base_s": 0.001, "max_s": 0.002}, "circuit": {"window": 100}}
+    async with (
+        serving(replying(failing)) as upstream,
+        proxying(f"{name}={upstream.url}", **settings) as proxy,
+        client() as web,
+    ):
+        assert (await web.post(proxy.url + CHAT_PATH, content=body("bad"))).status_code >= 400
+        assert len(upstream.requests) == sent
 
 
 @pytest.mark.parametrize(("agent", "status"), [("OpenAI/Python 3.52.0", 500), ("opencode/1.18.33", 400)])

@@ -14,8 +14,8 @@ PARSER = 1
 """What the error of a request that always fails says."""
 
 
-def error(request: int, words: int = PARSER) -> Failure:
-    return Failure(FailureKind.SERVER_ERROR, True, 500, message="500", words=(request, words))
+def error(request: int, words: int = PARSER, *, at_home: bool = False) -> Failure:
+    return Failure(FailureKind.SERVER_ERROR, True, 500, message="500", words=(request, words), at_home=at_home)
 
 
 def again(hands: Hands, ticket: Ticket) -> bool:
@@ -57,11 +57,29 @@ def test_requests_that_always_fail_hold_up_nobody(bad: int) -> None:
     assert (lane.circuit.errors, lane.aimd.level) == (0, 16)
     assert bad > 6 or not hands.seen(ev.CircuitChanged)
     assert min(event.level for event in hands.seen(ev.LevelChanged)) == 8, "one cut for them all"
-    assert hands.seen(ev.AttemptFailed)[-1].message.endswith("while others are answered")
+    assert hands.seen(ev.AttemptFailed)[-1].message.endswith("as whenever this request is sent")
     hands.fail(known := hands.arrive("bad0"), error(0))
     assert (known.state, known.attempts) == (TicketState.DONE, 1), "the same request again is known"
     hands.fail(new := hands.arrive("bad0"), error(99))
     assert new.state is not TicketState.DONE
+
+
+@pytest.mark.parametrize("bad", [1, 6, 40])
+def test_a_server_at_home_needs_no_good_ones(bad: int) -> None:
+    """There they are told at the third attempt though nobody is answered, and a good one then finds all as it was."""
+    hands = Hands(LaneConfig("up", "llamacpp", 0, 0, 0), draw=lambda: 0.99)
+    failing = {number: hands.arrive(f"bad{number}") for number in range(bad)}
+    while failing:
+        for number, ticket in list(failing.items()):
+            if ticket.state is TicketState.IN_FLIGHT and hands.fail(ticket, error(number, at_home=True)) is None:
+                assert (ticket.attempts, ticket.at_fault) == (3, True)
+                del failing[number]
+        assert hands.now < (10 if bad < 20 else 100)
+        hands.wait(0.05)
+    assert bad == 40 or not hands.seen(ev.CircuitChanged)
+    assert hands.lane.circuit.state.value == "closed"
+    assert hands.lane.circuit.errors == 0
+    assert served(hands) == 0
 
 
 def test_one_good_answer_that_takes_long_is_waited_for() -> None:
