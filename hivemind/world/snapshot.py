@@ -76,6 +76,8 @@ class TicketView:
     """Estimated time until it is sent; None: unknown."""
     silent_s: float = 0.0
     """In flight, time since something of its answer came, or since it was sent."""
+    begun: bool = False
+    """Some of the answer to its present attempt has come, so that it can't be sent again unseen."""
 
 
 @record

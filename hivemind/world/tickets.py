@@ -78,6 +78,7 @@ class TicketFold(Lifecycle):
         view.since_s = at - self.since
         view.age_s = at - arrived.at
         view.silent_s = at - self.heard_at if self.in_flight else 0.0
+        view.begun = bool(self.attempts) and self.attempts[-1].first_content_at is not None
         view.attempt = self.attempt
         view.output_tokens = self.output_tokens
         view.estimated_tokens = arrived.estimated_input + arrived.estimated_output

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
+import pytest
+from tui.kit import press, screen, seen
 from tui.worlds import FakeSource, world
 
-from hivemind.scheduler.commands import Command, Drain, PauseAgent, Rejected, SetCircuit, Tune
-from hivemind.world.snapshot import Line
+from hivemind.scheduler.commands import Command, CutRequest, Drain, PauseAgent, Rejected, SetCircuit, Tune
+from hivemind.world.snapshot import HUNG, Line
 from hivemind_tui.commands.queue import Change, CommandQueue, Intent
 from hivemind_tui.state.view import View
 
@@ -120,3 +123,25 @@ def test_what_undo_asks_about() -> None:
         Tune("aimd.beta", 0.5): False,
     }
     assert {undo: Change([undo], [undo], 0.0, 0.0).stops_traffic for undo in stops} == stops
+
+
+def test_a_change_is_told_with_its_age() -> None:
+    """In minutes, from the first one on."""
+    commands = [PauseAgent("alice", True)]
+    told = [Change((), commands, time.monotonic() - age_s, 0.0).told for age_s in (50, 130)]
+    assert told == ["alice: held", "alice: held, 2 min ago"]
+
+
+@pytest.mark.parametrize("begun", [False, True])
+async def test_what_may_become_of_a_hung_request(begun: bool) -> None:
+    """It can be sent again until its answer has begun, and cut in any case."""
+    calm = world()
+    (slot,) = (each for each in calm.slots if each.agent == "alice")
+    slots = [replace(slot, state=HUNG, begun=begun) if each is slot else each for each in calm.slots]
+    agents = [replace(each, state=HUNG) if each.name == "alice" else each for each in calm.agents]
+    source = FakeSource(replace(calm, slots=tuple(slots), agents=tuple(agents)))
+    async with screen(source, (160, 45)) as pilot:
+        await press(pilot, "X")
+        assert ("retry it" in seen(pilot, "overlay")) is not begun
+        await press(pilot, "r X c" if begun else "r")
+    assert source.applied == [CutRequest("alice", slot.ticket, retry=not begun)]

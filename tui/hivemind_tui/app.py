@@ -139,12 +139,7 @@ class ControlRoom(Actions):
 
     def _look(self) -> None:
         last = self.queue.last
-        undoable = (
-            ""
-            if last is None
-            else last.text + (f", {short_duration(last.age_s // 60 * 60)} ago" if last.age_s >= 60 else "")
-        )
-        view = replace(self.view, untuned=self.queue.untuned, undoable=undoable)
+        view = replace(self.view, untuned=self.queue.untuned, undoable="" if last is None else last.told)
         self.view = self._builder.look(view, self.source)
         if self._inside:
             pace = self._pace

@@ -105,11 +105,11 @@ def undo_question(change: Change) -> Rows:
     return question(rows, choice("y", "undo it"))
 
 
-def cut_question(ticket: TicketView, *, begun: bool) -> Rows:
-    """Return the question what becomes of a request in flight; `begun`: some of its answer has reached the agent."""
+def cut_question(ticket: TicketView) -> Rows:
+    """Return the question what becomes of a request in flight."""
     silent = f"nothing has come for {short_duration(ticket.silent_s)}"
     rows: Rows = [[(f"{clean(ticket.model)}, attempt {ticket.attempt}: ", "text"), (silent, "wait")]]
-    if begun:
+    if ticket.begun:
         rows.append([("Its answer has begun, so that it can't be sent again unseen.", "dim")])
         return question(rows, choice("c", "cut it", "the answer breaks off with an error"))
     again = choice("r", "retry it", "this attempt ends and another begins; the agent doesn't notice")

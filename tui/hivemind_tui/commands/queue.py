@@ -18,6 +18,7 @@ from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.accounts import Covers, Period
 from hivemind.scheduler.commands import Command, Rejected, Tune
 from hivemind.scheduler.events import BudgetState, Commanded, LaneState
+from hivemind.text.humanise import duration
 from hivemind.world.lines import ALL, YOU, sentence, subject, tag_of
 from hivemind.world.snapshot import AgentView, Line, Snapshot
 from hivemind_tui.render.format import clean
@@ -53,19 +54,28 @@ class Change:
         return time.monotonic() - self.at_s
 
     @property
+    def told(self) -> str:
+        """What it did, and from a minute on how long ago."""
+        minutes_s = self.age_s // 60 * 60
+        return f"{self.text}, {duration(minutes_s)} ago" if minutes_s else self.text
+
+    @property
     def stops_traffic(self) -> bool:
         """Whether undoing it holds or refuses requests."""
-        return any(
-            isinstance(command, _STOPPING) and getattr(command, "mode", "open") == "open" and _is_on(command)
-            for command in self.undo
-        )
+        return any(map(_stops_traffic, self.undo))
 
 
-_STOPPING = (cmd.PauseAdmissions, cmd.PauseAgent, cmd.StopAgent, cmd.Drain, cmd.SetCircuit)
-
-
-def _is_on(command: Command) -> bool:
-    return any(getattr(command, name, False) for name in ("paused", "stopped", "draining", "mode"))
+def _stops_traffic(command: Command) -> bool:
+    match command:
+        case (
+            cmd.PauseAdmissions(paused=True)
+            | cmd.PauseAgent(paused=True)
+            | cmd.StopAgent(stopped=True)
+            | cmd.Drain(draining=True)
+            | cmd.SetCircuit(mode="open")
+        ):
+            return True
+    return False
 
 
 class CommandQueue:

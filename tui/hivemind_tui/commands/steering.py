@@ -119,13 +119,11 @@ class SteeringActions(Room):
 
     def _ask_cut(self) -> None:
         ticket = intents.to_cut(self.view)
-        attempts = next((each.attempts for each in self.view.requests if each.ticket == ticket.ticket), ())
-        begun = bool(attempts) and attempts[-1].first_content_at is not None
         choices = {"c": partial(self._send, CutRequest(ticket.agent, ticket.ticket, retry=False))}
-        if not begun:
+        if not ticket.begun:
             choices["r"] = partial(self._send, CutRequest(ticket.agent, ticket.ticket))
         title = f"Request {ticket.ticket} of {clean(ticket.agent)}"
-        self.ask(title, dialogs.cut_question(ticket, begun=begun), choices)
+        self.ask(title, dialogs.cut_question(ticket), choices)
 
     def action_cancel(self) -> None:
         self.attempt(self._ask_cancel)

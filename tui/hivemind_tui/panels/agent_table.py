@@ -243,7 +243,7 @@ def _reasons(queue: Sequence[TicketView], slots: Sequence[TicketView], room: int
 
     def reason(agent: AgentView, pen: Pen) -> Span:
         if agent.state == HUNG and agent.name in hung:
-            return f"nothing for {short_duration(hung[agent.name].silent_s)}", "bad"
+            return f"silent {short_duration(hung[agent.name].silent_s)}", "bad"
         ticket = waiting.get(agent.name) if agent.state in _WAITING else None
         if ticket is None:
             behind = wait_reason.far_back(agent.state, queue)
