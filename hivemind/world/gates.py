@@ -22,6 +22,8 @@ class Gate:
     """In the verdict on a long wait; empty: the gate is none of the proxy's, but an operator's or a task's."""
     window: str = ""
     """What is used up where it is shut, if it is a rate window."""
+    kept: str = ""
+    """Among what kept requests lately; empty: its word."""
 
 
 GATES: Mapping[str, Gate] = {
@@ -32,6 +34,7 @@ GATES: Mapping[str, Gate] = {
         "rate_limited",
         "rate-limited: the provider asked to wait",
         "rate-limited (Retry-After)",
+        kept="Retry-After",
     ),
     "circuit": Gate(
         "circuit",
@@ -47,6 +50,7 @@ GATES: Mapping[str, Gate] = {
         "slots",
         "its upstream has as many requests in flight as it may",
         "no slot is free at its upstream",
+        kept="max concurrency of the upstream",
     ),
     "requests": Gate(
         "requests",
@@ -75,6 +79,7 @@ GATES: Mapping[str, Gate] = {
         "fleet",
         "the slots leased from the fleet are taken",
         "the fleet's slots are taken",
+        kept="the fleet's slots",
     ),
     "credits": Gate(
         "credits",
@@ -82,6 +87,7 @@ GATES: Mapping[str, Gate] = {
         "windows",
         "the credits leased from the fleet are used up",
         "the fleet's share is used up",
+        "the fleet's share",
         "the fleet's share",
     ),
     "budget": Gate("budget", "too little of its agent's budget is left", "budget", "its agent's budget is used up"),
@@ -93,8 +99,9 @@ GATES: Mapping[str, Gate] = {
         "retry",
         "it was tried and will be again",
         "the pause before a retry",
+        kept="pauses before retries",
     ),
-    "next": Gate("next", "nothing holds it: it is next", "other"),
+    "next": Gate("next", "nothing holds it: it is next", "other", kept="order"),
 }
 """Those of the scheduler (:data:`hivemind.scheduler.events.GATES`), and `next`, where none is shut."""
 WINDOW_GATES = {name: gate.window for name, gate in GATES.items() if gate.window}

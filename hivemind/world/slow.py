@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from hivemind.scheduler.events import Hold, LaneState
 from hivemind.scheduler.types import WindowKind
 from hivemind.text.humanise import share
+from hivemind.world.gates import GATES, OPERATORS
 from hivemind.world.health import Waits
 
 SPAN_S = 600.0
@@ -39,19 +40,8 @@ ASSUMED = {
     MAX_CONCURRENCY: "max_concurrency",
 }
 """Causes that no provider has stated, and the knob that sets each."""
-_OPERATORS = {"paused": "pause", "held": "hold", "dependency": "tasks", "budget": "budgets"}
-"""By gate, waits that an operator decided, which slow nobody down."""
-_GATES = {
-    **_OPERATORS,
-    "rate_limited": "Retry-After",
-    "circuit": "circuit",
-    "upstream": "max concurrency of the upstream",
-    "fleet": "fleet",
-    "fleet_slots": "slots of the fleet",
-    "credits": "fleet's share",
-    "backoff": "pauses before retries",
-    "next": "order",
-}
+_BY_DECISION = frozenset(GATES[name].kept or GATES[name].word for name in OPERATORS)
+"""Causes that slow nobody down, since an operator decided on them."""
 
 
 @dataclass(slots=True)
@@ -117,9 +107,7 @@ class SlowFold:
         self._look(lanes)
         recent = [step for step in state.steps if step.number >= number - _RECENT_STEPS]
         open_s = sum(step.open_s for step in recent)
-        kept_s = sum(
-            each for step in recent for cause, each in step.seconds.items() if cause not in _OPERATORS.values()
-        )
+        kept_s = sum(each for step in recent for cause, each in step.seconds.items() if cause not in _BY_DECISION)
         state.slowed = kept_s >= _LEAST_S and kept_s >= (_TO if state.slowed else _FROM) * open_s
 
     def view(self) -> Waits:
@@ -150,7 +138,8 @@ class SlowFold:
             of = [each for each in lane.windows if (each.kind is WindowKind.REQUESTS) is (hold.gate == "requests")]
             stated = any(each.source != "assumed" for each in of)
             return f"{hold.gate} a minute" if stated or not of else f"{hold.gate} a minute (assumed by HiveMind)"
-        return _GATES.get(hold.gate, hold.gate)
+        gate = GATES.get(hold.gate)
+        return hold.gate if gate is None else gate.kept or gate.word  # a later version's gates are told by their names
 
 
 def merged_waits(parts: Iterable[Waits]) -> Waits:

@@ -102,8 +102,8 @@ class World:
         self._log = RequestLog()
         self._changed = self._log.changed
         self._lanes: dict[str, LaneState] = {}
-        self._since: dict[str, dict[str, Any]] = {}
-        """By lane, the gauges that events have changed since the last sample, by their names."""
+        self._gauge_changes: dict[str, dict[str, Any]] = {}
+        """By lane and gauge, what events have set since the last sample; a countdown is the moment of its end."""
         self._work: tuple[WorkState, ...] = ()
         self._curves = Curves()
         self._queue = Queue()
@@ -404,7 +404,7 @@ class World:
             known.update((state.lane, state) for state in event.lanes)
             event = structs.replace(event, lanes=tuple(known.values()))
         self._lanes = {state.lane: state for state in event.lanes}
-        self._since.clear()
+        self._gauge_changes.clear()
         self._open.providers = {state.lane: state.provider for state in event.lanes}
         self._curves.sampled(event)
         self._budgets.sampled(event.budgets, self._agents, partial=event.partial)
@@ -417,17 +417,17 @@ class World:
     def _level_changed(self, event: ev.LevelChanged) -> None:
         self._curves.level_changed(event)
         self._slow.level_changed(event.lane, event.cause)
-        self._since.setdefault(event.lane, {})["level"] = event.level
+        self._gauge_changes.setdefault(event.lane, {})["level"] = event.level
 
     def _circuit_changed(self, event: ev.CircuitChanged) -> None:
         if event.family is None:
             reopens_at = None if event.reopens_in_s is None else event.at + event.reopens_in_s
-            self._since.setdefault(event.lane, {}).update(circuit=event.state, circuit_reopens_in_s=reopens_at)
+            self._gauge_changes.setdefault(event.lane, {}).update(circuit=event.state, circuit_reopens_in_s=reopens_at)
 
     def _rate_limited(self, event: ev.LaneRateLimited | ev.LaneReleased) -> None:
         if event.family is None:
             for_s = event.for_s if isinstance(event, ev.LaneRateLimited) else 0.0
-            self._since.setdefault(event.lane, {})["rate_limited_for_s"] = event.at + for_s
+            self._gauge_changes.setdefault(event.lane, {})["rate_limited_for_s"] = event.at + for_s
 
     def _lane_at(self, state: LaneState, at: float) -> LaneState:
         """Return a lane as last sampled, with what events have changed since: a recording is looked at right after
@@ -435,11 +435,11 @@ class World:
         passed_s = at - self._queue.at
         if passed_s >= _CURRENT_S:
             state = aged(state, passed_s)
-        since = dict(self._since.get(state.lane, ()))
+        changes = dict(self._gauge_changes.get(state.lane, ()))
         for countdown in ("circuit_reopens_in_s", "rate_limited_for_s"):
-            if since.get(countdown) is not None:
-                since[countdown] = max(0.0, since[countdown] - at)
-        return replace(state, **since) if since else state
+            if changes.get(countdown) is not None:
+                changes[countdown] = max(0.0, changes[countdown] - at)
+        return replace(state, **changes) if changes else state
 
     def _task_changed(self, event: ev.TaskChanged) -> bool:
         changed = self._tasks.changed(event)
