@@ -77,7 +77,7 @@ def test_every_state_has_a_sign() -> None:
     for shown in (*SIGNS.values(), *GATE_SIGNS.values(), *PHASES.values(), *TASK_SIGNS.values()):
         assert shown.glyph in FIELDS
         assert shown.role in ROLES
-        assert cell_len(shown.word) <= 9
+        assert cell_len(shown.word) <= 10
     assert all(sign(state).word and sign(state).meaning for state in LEGEND)
     assert sign("something new").word == "?"
     assert set(PRIORITIES) == set(Priority)

@@ -62,7 +62,6 @@ LABELS: Mapping[str, Label] = {
     "agents died": Label("agents whose process ended with an error", "jump('failing')"),
     "retried OK": _by("agents", "retried_ok", "requests that succeeded after a failed attempt, unseen by their agents"),
     "recovered": _by("agents", "retried_ok", "agents that a retry kept from an error"),
-    "tokens saved": _by("agents", "retried_ok", "tokens of agents that a retry kept from an error"),
     "answered": _at("requests", "requests that were answered in full"),
     "spent": _by("agents", "cost", "dollars, by public prices"),
     "spend": _by("agents", "cost", "dollars, by public prices"),
@@ -98,14 +97,14 @@ LABELS: Mapping[str, Label] = {
 """In lower case or as it stands on the screen."""
 
 _FILLERS = frozenset(("a", "at", "be", "by", "for", "is", "it", "make", "no", "of", "only", "set", "the", "to"))
-_SAID: Mapping[str, str] = {
-    "max_concurrency": " ".join(("ceiling", "limit slots parallel in flight requests agents once concurrency")),
-    "aimd.floor": "minimum",
-    "aimd.latency_target_s": "ttft latency",
-    "circuit.threshold": "circuit opens",
-    "rpm": "requests minute per a rate",
-    "tpm": "tokens minute per a rate",
-    "retry.max_attempts": "retries tries max",
+_SAID: Mapping[str, Sequence[str]] = {
+    "max_concurrency": ("ceiling", "limit", "slots", "parallel", "in", "flight", "requests", "agents", "once"),
+    "aimd.floor": ("minimum",),
+    "aimd.latency_target_s": ("ttft", "latency"),
+    "circuit.threshold": ("circuit", "opens"),
+    "rpm": ("requests", "minute", "per", "rate"),
+    "tpm": ("tokens", "minute", "per", "rate"),
+    "retry.max_attempts": ("retries", "tries", "max"),
 }
 """What people call knobs, besides their names, the paper's and the labels."""
 PRIORITIES: Mapping[str, Priority] = {
@@ -128,8 +127,9 @@ _OFFERED = 5
 
 def words_of(knob: str) -> frozenset[str]:
     """Return all words that a knob is called by, in lower case."""
-    said = f"{knob} {DIALS[knob].label} {DIALS[knob].symbol} {_SAID.get(knob, '')}".lower()
-    return frozenset(re.split(r"[ ._]", said)) | {DIALS[knob].symbol.lower(), knob}
+    dial = DIALS[knob]
+    said = re.split(r"[ ._]", f"{knob} {dial.label} {dial.symbol}".lower())
+    return frozenset((*said, *_SAID.get(knob, ()), dial.symbol.lower(), knob))
 
 
 def knobs_meant(text: str) -> tuple[Sequence[str], str]:

@@ -147,7 +147,7 @@ class Sign:
 LEGEND: Mapping[str, Sign] = {
     "streaming": Sign("dot", "stream", "ok", "the answer is arriving"),
     "waiting": Sign("ring", "sent", "info", "sent upstream, no content yet"),
-    "background": Sign("half", "backgr", "info", "works in the background, after its reply"),
+    "background": Sign("half", "background", "info", "its reply is over; what it began goes on"),
     "hung": Sign("warn", "hung", "bad", "sent, but nothing has come for far longer than is usual"),
     "queued": Sign("clock", "queued", "wait", "waits for a slot or a rate limit"),
     "retry": Sign("retry", "retry", "recover", "failed upstream; it is retried, unseen by the agent"),
