@@ -95,9 +95,14 @@ foresight: $(VENV)/.ready ## foretell changed settings in SEEDS=0:100 worlds, st
 	@$(FORESIGHT).figures docs/figures foresight.json foresight-strange.json foresight-sockets.json
 	@$(FORESIGHT).tuned --seeds $(TUNED_SEEDS) --json foresight-tuned.json --docs docs/figures
 
-performance: $(VENV)/.ready ## measure the data plane beside other gateways; writes the manual's plot and tables
+AGAINST =
+performance: $(VENV)/.ready ## measure the data plane beside other gateways, for the manual; AGAINST=TREE compares two versions
+ifneq ($(AGAINST),)
+	@PYTHONPATH=mock $(BIN)/python -m benchmarks.perf.against $(AGAINST) --pairs $(PAIRS)
+else
 	@PYTHONPATH=mock $(BIN)/python -m benchmarks.perf --data-plane --json perf.json
 	@PYTHONPATH=mock $(BIN)/python -m benchmarks.plot perf.json docs/figures
+endif
 
 ONLY =
 mutants: $(VENV)/.ready ## make each kept fault and see that the quick tests catch it; minutes; ONLY=retry for some

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.perf import command, servers
+from benchmarks.perf import against, command, servers
 from benchmarks.perf.target import PerfError
 from hivemind.errors import UsageError
 from hivemind.host.loop import run_loop
@@ -35,3 +35,21 @@ def test_server_that_fails(tmp_path: Path) -> None:
 
     with pytest.raises(PerfError, match="nginx didn't start: no such thing"):
         run_loop(start())
+
+
+def test_ratio_of_pairs() -> None:
+    """What else the machine did in a turn hits both sides of it, so the ratio is the pairs' and not the medians'."""
+    found = against.compared("request", "before", "us", [(100.0, 80.0), (300.0, 240.0), (100.0, 90.0)])
+    assert (found.theirs, found.ours, found.ratio) == (100.0, 90.0, 0.8)
+    assert (found.lower, found.upper) == (pytest.approx(0.8), pytest.approx(0.85))
+    assert against.table([found]).splitlines()[-1].startswith("| request | before | 100.0 us | 90.0 us | 0.800 |")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [(["nowhere"], "nowhere: no .venv/bin/python"), (["nowhere", "--pairs", "1"], "--pairs 1: at least 2")],
+)
+def test_nothing_to_compare_with(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A tree without an environment, or one turn, ends before anything is started."""
+    assert against.main(arguments) == 2
+    assert told in capsys.readouterr().err

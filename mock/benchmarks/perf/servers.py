@@ -88,14 +88,16 @@ async def module(name: str) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def hivemind(behind: Target, name: str = "hivemind", *flags: str) -> AsyncIterator[Target]:
+async def hivemind(
+    behind: Target, name: str = "hivemind", *flags: str, python: str = sys.executable
+) -> AsyncIterator[Target]:
     """`hivemind proxy` as it is by default, with a journal, and with a budget of each agent's; each client is an agent.
-    What it keeps goes with it.
+    What it keeps goes with it. `python` is the interpreter of the environment that the proxy is installed in.
 
     Raises: PerfError.
     """
     place = ("--upstream", behind.url, "--port", "0", "--state-dir", "state")
-    argv = (sys.executable, "-c", _PROXY, "proxy", *place, *UNLIMITED, *flags)
+    argv = (python, "-c", _PROXY, "proxy", *place, *UNLIMITED, *flags)
     async with _told(argv, _PROXY_READY) as (url, pid):
         yield Target(name, url, "/agent/perf-{}", pid=pid, has_metrics=True)
 
