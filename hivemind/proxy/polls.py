@@ -48,10 +48,18 @@ class Poll:
         if work is None or work.goes_on:
             return
         name = self._call.work_name(work.name)
-        if self._engine.ask_for_work(name) or (work.sure and used):
-            self._end(work.kind, used, name, tuple(map(self._call.work_name, work.names)))
+        if self._engine.ask_for_work(name) or used:
+            self._end(work.kind, used, name, tuple(map(self._call.work_name, work.names)), sure=work.sure)
 
-    def _end(self, kind: WorkKind, used: Mapping[str, Usage], name: str = "", names: tuple[str, ...] = ()) -> None:
+    def _end(
+        self,
+        kind: WorkKind,
+        used: Mapping[str, Usage],
+        name: str = "",
+        names: tuple[str, ...] = (),
+        *,
+        sure: bool = True,
+    ) -> None:
         head = self._call.head
         self._engine.open_lane(head.lane, head.route.lane)
-        self._engine.end_work(name or self._name, scheduler_request(self._call), kind, used, names)
+        self._engine.end_work(name or self._name, scheduler_request(self._call), kind, used, names, sure=sure)

@@ -309,15 +309,24 @@ class Scheduler(Dispatcher):
             self.works.asked_at[name] = now
 
     def end_work(
-        self, now: float, name: str, request: Request, kind: Kind, used: Mapping[str, Usage], names: tuple[str, ...]
+        self,
+        now: float,
+        name: str,
+        request: Request,
+        kind: Kind,
+        used: Mapping[str, Usage],
+        names: tuple[str, ...],
+        *,
+        elsewhere: bool = False,
     ) -> None:
-        """Note that it has ended, and book what it used, by model, unless that is booked. `request` asked for it, and
-        is charged where nobody is known to have begun it; `names` are the ids of files with its results."""
+        """Note that it has ended, and book what it used, by model, unless that is booked, be it `elsewhere`. `request`
+        asked for it, and is charged where nobody is known to have begun it; `names` are the ids of files with its
+        results."""
         works = self.works
         name = works.id_of(name)
         work = works.find(name) or Work(request.agent, request.lane, request.model, kind, now)
         used = {model: usage for model, usage in used.items() if usage.total}
-        booked = work.booked or any(each.booked for file in names if (each := works.find(file)) is not None)
+        booked = elsewhere or works.is_booked(name, names)
         if works.asked_at.get(name) == math.inf:
             return  # the open stream will tell
         works.put(name, replace(work, over=True, booked=booked or bool(used), names=names or work.names))
@@ -327,6 +336,15 @@ class Scheduler(Dispatcher):
         if not booked:
             for model, usage in used.items():
                 self.book(now, replace(request, agent=work.agent, parent=None), model or work.model, usage)
+
+    def booked_elsewhere(self, now: float, name: str) -> None:
+        """Note that it has ended, and that another proxy of the fleet has booked what it used."""
+        works, name = self.works, self.works.id_of(name)
+        if (work := works.find(name)) is None or works.tells_later(name, ()):
+            return
+        works.put(name, replace(work, over=True, booked=True))
+        if (ticket := works.tickets.pop(name, None)) is not None:
+            self.succeed(now, ticket, 200, None)
 
     def book(self, now: float, request: Request, model: str, usage: Usage) -> None:
         """Charge an agent with what was used on account of a request but not by its own answer: by another model, or

@@ -9,6 +9,7 @@ at the provider, and may take a day.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -68,6 +69,14 @@ class Works:
     def find(self, name: str) -> Work | None:
         """Return the work of which this is the id, or the id of a file; None: it isn't known."""
         return self.by_id.get(self.id_of(name))
+
+    def is_booked(self, name: str, names: tuple[str, ...]) -> bool:
+        """Return whether what work used is booked; `names` are the ids of files with its results."""
+        return any(work.booked for each in (name, *names) if (work := self.find(each)) is not None)
+
+    def tells_later(self, name: str, names: tuple[str, ...]) -> bool:
+        """Return whether nothing is to be booked now: it is, or an open stream will tell."""
+        return self.asked_at.get(self.id_of(name)) == math.inf or self.is_booked(name, names)
 
     def put(self, name: str, work: Work) -> None:
         """Remember this of an id, in place of what was."""
