@@ -34,7 +34,10 @@ _REPLY = Shape("usage response message service_tier:text")
 _BATCH = re.compile(r"/(?:batch(?:es|/jobs)|batchPredictionJobs)/?$")
 """Paths of OpenAI's, Mistral's and Vertex's batches."""
 _RUN = re.compile(r"/threads/(?:[^/]+/)?runs(?:/[^/]+/submit_tool_outputs)?/?$")
-"""Paths of OpenAI's Assistants: what runs a thread always goes on in the background."""
+"""Paths of OpenAI's Assistants: what runs a thread always goes on in the background, also beside its stream."""
+_RUN_EVENT = re.compile(rb"event: ?thread\.run\.[a-z_]+\r?\n")
+_THREAD_EVENT = re.compile(rb"event: ?thread\.created\r?\n")
+"""Of the thread that is created for a run, whose id comes next."""
 _HOUR = "ephemeral_1h_input_tokens"
 _CREATION = Shape(f"{_HOUR}:count")
 _CACHE_COUNTS = Shape("", cache_creation=_CREATION)
@@ -58,7 +61,12 @@ class PlainReader(Reader):
             self.state.recognised = True
         if self._known is not None:
             self._known.record(record)
-        elif b'sage"' in record or b"oken" in record:
+            return
+        if self.state.watches:
+            if _RUN_EVENT.match(record):
+                self.watch(fields(record)[1])
+            self.state.content_started |= not _THREAD_EVENT.match(record)
+        if b'sage"' in record or b"oken" in record:
             self.whole(fields(record)[1] or record)
 
     def content_size(self, record: bytes) -> int:
@@ -95,8 +103,8 @@ _SIGNS: tuple[tuple[re.Pattern[bytes], type[Reader]], ...] = (
 
 @dataclass(slots=True)
 class PlainTap:
-    """A tap whose reply begins with its first byte. Unless it is a stream of a known dialect, it is complete at any
-    end, and its errors aren't classified."""
+    """A tap whose reply begins with its first byte, or with the id of the work that it begins. Unless it is a stream of
+    a known dialect, it is complete at any end, and its errors aren't classified."""
 
     _inner: Tap | None
     """Reads the usage of a reply that may contain it."""
@@ -110,7 +118,7 @@ class PlainTap:
         return False
 
     def feed(self, data: bytes) -> Steps | None:
-        self.state.content_started = True
+        self.state.content_started |= self._inner is None or not self.state.watches
         return self._inner.feed(data) if self._inner else None
 
     def end(self) -> Steps | None:
@@ -152,7 +160,7 @@ class Plain(OpenAI):
         if _BATCH.search(path):
             return batch_facts(json_fields.text(request, "model"), StreamForm.ANY)
         background = json_fields.flag(request, "background") is True
-        background |= _RUN.search(path) is not None and json_fields.flag(request, "stream") is not True
+        background |= _RUN.search(path) is not None
         return Facts(
             model=json_fields.text(request, "model"),
             size_chars=size_chars(body),

@@ -68,7 +68,7 @@ class FirstContent(TicketEvent, frozen=True):
 
 
 class WorkLeft(TicketEvent, frozen=True):
-    """The reply is over; the work in the background that it began holds the ticket's slot from now on."""
+    """What the request began goes on in the background, with the ticket's slot, and is told of by other requests."""
 
 
 class Progress(TicketEvent, frozen=True):

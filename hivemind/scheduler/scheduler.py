@@ -291,9 +291,10 @@ class Scheduler(Dispatcher):
             return
         ticket.work = name
         works.tickets[name], works.asked_at[name] = ticket, math.inf
+        self.events.append(ev.WorkLeft(now, ticket.id, ticket.agent.name, request.lane))
         if not ticket.content_started:  # that there is a reply proves the upstream; it isn't the answer's first content
             ticket.content_started, lane = True, self.lanes[request.lane]
-            if lane.succeeded(now, ticket, now - ticket.granted_at, None, whole=True):
+            if lane.succeeded(now, ticket, None, None, whole=True):
                 self.pump(lane, now)
 
     def leave_work(self, now: float, ticket: Ticket) -> None:
@@ -301,7 +302,6 @@ class Scheduler(Dispatcher):
         ticket.so_far = None  # or a restart would count it, and then what the work states
         self.works.asked_at[ticket.work] = now
         self.timers.set(now + UNASKED_S, ticket)
-        self.events.append(ev.WorkLeft(now, ticket.id, ticket.agent.name, ticket.request.lane))
 
     def ask_for_work(self, now: float, name: str) -> None:
         """Note that somebody asks for it."""

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from proxy.kit import Close, Hang, Running, between, raw, request
-from proxy.wire import END, JSON, SSE, chunk, chunked, event, head, http
+from proxy.wire import END, JSON, SSE, chunk, chunked, data, event, head, http
 
 from hivemind.scheduler.commands import SetBudget, StopAgent
+from hivemind.scheduler.events import FirstContent
 from hivemind.scheduler.types import Usage
 from hivemind.scheduler.work import UNBOOKED
 
@@ -164,23 +165,61 @@ async def test_a_batch_that_ends_without_a_word_of_what_it_used() -> None:
         assert used(running) == 0
 
 
+RUN_DONE = {**RUN, "status": "completed", "usage": TOKENS}
+STREAMS: dict[str, tuple[str, bytes, list[bytes], bytes, str, dict[str, object]]] = {
+    "a response": (
+        "/v1/responses",
+        STREAMED,
+        [BEGUN],
+        event("response.completed", sequence_number=1, response=response("completed", usage=USED)),
+        "/v1/responses/resp_1",
+        response("completed", usage=USED),
+    ),
+    "a thread and its run": (
+        "/v1/threads/runs",
+        b'{"assistant_id": "a", "stream": true}',
+        [
+            b"event: thread.created\n" + data(id="t", object="thread"),
+            b"event: thread.run.created\n" + data(**RUN),
+        ],
+        b"event: thread.run.completed\n" + data(**RUN_DONE),
+        f"{RUNS}/run_1",
+        RUN_DONE,
+    ),
+    "a run that goes on with its tools' outputs": (
+        f"{RUNS}/run_1/submit_tool_outputs",
+        b'{"tool_outputs": [], "stream": true}',
+        [b"event: thread.run.queued\n" + data(**RUN)],
+        b"event: thread.run.completed\n" + data(**RUN_DONE),
+        f"{RUNS}/run_1",
+        RUN_DONE,
+    ),
+}
+
+
 @pytest.mark.parametrize("ending", ["cut", "left", "whole"])
-async def test_a_stream_in_the_background(ending: str) -> None:
-    """Its id reaches the client at once; after a cut, and when the client leaves, the work is in flight until somebody
-    learns what it used. What the stream told isn't booked again."""
-    done = response("completed", usage=USED)
+@pytest.mark.parametrize("name", STREAMS)
+async def test_a_stream_in_the_background(name: str, ending: str) -> None:
+    """Its id reaches the client at once, and isn't its first content; after a cut, and when the client leaves, the work
+    is in flight until somebody learns what it used. What the stream told isn't booked again."""
+    path, body, begun, last, poll, done = STREAMS[name]
     rests: dict[str, list[Any]] = {
         "cut": [asyncio.Event(), Close()],
         "left": [Hang()],
-        "whole": [asyncio.Event(), chunk(event("response.completed", sequence_number=1, response=done)) + END],
+        "whole": [asyncio.Event(), chunk(last) + END],
     }
     rest = rests[ending]
-    async with between([head(SSE) + chunk(BEGUN), *rest], [http(200, done)]) as (running, upstream):
+    async with between([head(SSE), *map(chunk, begun), *rest], [http(200, done)]) as (running, upstream):
+        seen: list[FirstContent] = []
+        running.proxy.engine.hooks.watched[FirstContent] = seen.append
         async with raw(running.port) as client:
-            await client.send(request("/agent/a/v1/responses", STREAMED, JSON))
+            await client.send(request(f"/agent/a{path}", body, JSON))
             assert (await client.head())[0] == 200
-            assert b"resp_1" in await client.chunk()
+            got = b""
+            while str(done["id"]).encode() not in got:
+                got += await client.chunk()
             assert (used(running), in_flight(running)) == (0, 1)
+            assert [each.state for each in running.proxy.engine.requests(0).changed] == ["background"]
             if ending != "left":
                 rest[0].set()
                 await (client.rest() if ending == "cut" else client.body([]))
@@ -189,9 +228,11 @@ async def test_a_stream_in_the_background(ending: str) -> None:
             assert used(running) == ALL
         else:
             assert in_flight(running) == 1
-        await asked(running, *POLL)
-        assert (used(running), in_flight(running)) == (ALL, 0)
-        assert len(upstream.requests) == 2
+        for _ in range(2):
+            await asked(running, "GET", poll)
+            assert (used(running), in_flight(running)) == (ALL, 0)
+        assert len(upstream.requests) == 3
+        assert seen == []
 
 
 async def test_a_stopped_agent_has_nothing_in_the_background() -> None:
