@@ -19,7 +19,7 @@ from hivemind.providers.outline import BYTES_PER_CHAR, size_chars
 from hivemind.providers.sse import fields
 from hivemind.providers.taps import Reader
 from hivemind.providers.tiers import tier_of
-from hivemind.providers.work import RESPONSE, background_work, batch_facts
+from hivemind.providers.work import RESPONSE, background_work, batch_facts, video_facts
 from hivemind.scheduler.types import Usage
 
 _TEXT = ("application/json", "text/", "application/x-www-form-urlencoded")
@@ -33,6 +33,14 @@ _REQUEST = Shape(
 _REPLY = Shape("usage response message service_tier:text")
 _BATCH = re.compile(r"/(?:batch(?:es|/jobs)|batchPredictionJobs)/?$")
 """Paths of OpenAI's, Mistral's and Vertex's batches."""
+_VIDEO = re.compile(
+    r"/(?:videos(?:/(?:generations|edits|extensions)|/[^/]+/remix)?|video/generations/jobs|video_generation|video-synthesis"
+    r"|contents/generations/tasks|models/(?P<model>[^/:]+):predictLongRunning)/?$"
+)
+"""Paths of videos: OpenAI's, xAI's and Zhipu's, Azure's, MiniMax's, Alibaba's, Volcengine's, Google's."""
+_FORM_MODEL = re.compile(rb'name="model"\r?\n(?:[^\r\n]+\r?\n)*\r?\n([\w.:/@-]{1,100})\r?\n')
+_FORM_ENDS = 64 * 1024
+"""Bytes at either end of a form that are searched for it."""
 _RUN = re.compile(r"/threads/(?:[^/]+/)?runs(?:/[^/]+/submit_tool_outputs)?/?$")
 """Paths of OpenAI's Assistants: what runs a thread always goes on in the background, also beside its stream."""
 _RUN_EVENT = re.compile(rb"event: ?thread\.run\.[a-z_]+\r?\n")
@@ -153,12 +161,17 @@ class Plain(OpenAI):
     def facts(self, path: str, query: str, headers: Headers, body: bytes) -> Facts:
         if not self.is_opaque(headers):
             return super().facts(path, query, headers, body)
+        if _VIDEO.search(path):
+            model = _FORM_MODEL.search(body[:_FORM_ENDS] + body[-_FORM_ENDS:])
+            return video_facts("" if model is None else model[1].decode("latin-1"))
         return Facts(size_chars=len(body) // BYTES_PER_CHAR, continues_state=True, unmetered=True, form=StreamForm.ANY)
 
     def request_facts(self, path: str, query: str, body: bytes) -> Facts:
         request = _REQUEST.read(body)
         if _BATCH.search(path):
             return batch_facts(json_fields.text(request, "model"), StreamForm.ANY)
+        if (video := _VIDEO.search(path)) is not None:
+            return video_facts(video["model"] or json_fields.text(request, "model"))
         background = json_fields.flag(request, "background") is True
         background |= _RUN.search(path) is not None
         return Facts(

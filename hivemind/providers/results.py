@@ -6,8 +6,9 @@ They cost nothing, and state what the work used. Results may be long, so they ar
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from hivemind.providers import json_fields
 from hivemind.providers.anthropic import AnthropicReader
@@ -20,7 +21,7 @@ from hivemind.providers.plain import PlainReader
 from hivemind.providers.sse import LineSplitter
 from hivemind.providers.taps import Reader, StreamTap, tap_for
 from hivemind.providers.tiers import BATCH
-from hivemind.providers.work import BatchReader, goes_on
+from hivemind.providers.work import BatchReader, VideoReader, goes_on
 
 _ID = r"/(?P<id>[^/:]+)"
 _POLLS: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -31,6 +32,13 @@ _POLLS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("lines", re.compile(rf"(?:/messages/batches{_ID}/results)$")),
     ("lines", re.compile(rf"/files{_ID}/content$")),
     ("google", re.compile(rf"/files{_ID}:download$")),
+    (
+        "video",
+        re.compile(
+            rf"/(?:videos|video/generations/jobs|operations|async-result|tasks){_ID}$"
+            r"|:fetchPredictOperation$|/query/video_generation$"
+        ),
+    ),
     ("batch", re.compile(rf"/(?:batches|batch/jobs|batchPredictionJobs){_ID}(?:[/:]cancel)?$")),
 )
 """Kinds of replies by their paths."""
@@ -42,26 +50,30 @@ _RESPONSE = Shape("body")
 _MODEL = Shape("model:text")
 
 
-def polled(path: str) -> str:
-    """Return the id that a request without cost asks for; empty: none that is known by its path."""
-    found = next((match for _, pattern in _POLLS if (match := pattern.search(path))), None)
-    return "" if found is None else found["id"]
+def polled(path: str) -> tuple[str, str]:
+    """Return the kind of the reply to a request without cost, empty where its path tells none, and the id that it asks
+    for."""
+    for kind, pattern in _POLLS:
+        if found := pattern.search(path):
+            return kind, found["id"] or ""
+    return "", path.rstrip("/").rpartition("/")[2]
 
 
-def tap_of_poll(path: str, headers: Headers) -> Tap:
-    """Return a tap for the reply to a request without cost; `headers` are the reply's."""
-    kind, name = next(((kind, polled(path)) for kind, pattern in _POLLS if pattern.search(path)), ("", ""))
+def tap_of_poll(kind: str, name: str, headers: Headers) -> Tap:
+    """Return a tap for the reply to a request without cost, as :func:`polled` tells it; `headers` are the reply's."""
     if kind == "lines":
         return StreamTap(ResultLines(name), LineSplitter(), decoder_for(headers))
     google = StreamTap(GoogleResults(name), GoogleScanner(), decoder_for(headers))
     if kind == "google":
         return google
-    readers: dict[str, type[Reader]] = {
+    readers: dict[str, Callable[[], Reader]] = {
         "responses": ResponsesReader,
         "interactions": GoogleReader,
         "batch": BatchReader,
+        "deferred": partial(DeferredReader, name),
+        "video": partial(VideoReader, name),
     }
-    reader = DeferredReader(name) if kind == "deferred" else readers.get(kind, PlainReader)()
+    reader = readers.get(kind, PlainReader)()
     reader.state.watches = True
     tap = tap_for(reader, headers, Facts(form=StreamForm.WHOLE))
     return EitherTap(google, tap) if kind == "batch" else tap

@@ -1,4 +1,4 @@
-"""What replies say of work that goes on after them: responses in the background, and batches."""
+"""What replies say of work that goes on after them: responses in the background, batches, videos."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hivemind.providers.counts import usage_in
 from hivemind.providers.json_fields import Members, Shape
 from hivemind.providers.taps import Reader
 from hivemind.providers.tiers import BATCH
+from hivemind.scheduler.types import Usage
 
 _GOES_ON = frozenset(
     [
@@ -18,6 +19,8 @@ _GOES_ON = frozenset(
         "in_progress",
         "created",
         "pending",
+        "preprocessing",
+        "processing",
         "validating",
         "running",
         "finalizing",
@@ -27,8 +30,8 @@ _GOES_ON = frozenset(
         "unspecified",
     ]
 )
-"""States of work that hasn't ended, of OpenAI, Anthropic, Google and Mistral. What `requires_action` waits for another
-request, and may not keep the slot from it."""
+"""States of work that hasn't ended, of OpenAI, Azure, Anthropic, Google, Mistral and Alibaba. What `requires_action`
+waits for another request, and may not keep the slot from it."""
 _STATE_PREFIX = re.compile(r"(?:batch|job)_state_")
 RESPONSE = Shape("id:text status:text background:flag")
 """A response, an interaction, a run of a thread, or what other servers have like them."""
@@ -41,12 +44,21 @@ _BATCH = Shape(
     metadata=_METADATA,
     request_counts=_COUNTS,
 )
+_TASK = "id:text task_id:text request_id:text name:text status:text task_status:text"
+_VIDEO = Shape(f"{_TASK} done:flag model:text error video", output=Shape(_TASK))
+_IN_VAIN = frozenset(["failed", "fail", "cancelled", "canceled", "expired", "rejected", "error"])
+"""States of a video that came to nothing, and isn't charged."""
 _FILES = ("output_file_id", "error_file_id", "output_file", "error_file")
 
 
 def batch_facts(model: str, form: StreamForm = StreamForm.WHOLE) -> Facts:
     """Return what is known of a request for a batch: it costs what its results state, and may not be created twice."""
     return Facts(model, max_output_tokens=0, continues_state=True, tier=BATCH, form=form, begins="batch")
+
+
+def video_facts(model: str) -> Facts:
+    """Return what is known of a request for a video: no tokens, and it may not be created twice."""
+    return Facts(model or "video", max_output_tokens=0, continues_state=True, form=StreamForm.ANY, begins="video")
 
 
 def goes_on(state: str) -> bool:
@@ -95,3 +107,44 @@ class BatchReader(Reader):
             counts = _COUNTS.within(batch, "request_counts")
             requests = max(1, json_fields.count(counts, "completed", "succeeded") or 1)
             state.used = {json_fields.text(batch, "model"): replace(usage, tier=BATCH, requests=requests)}
+
+
+class VideoReader(Reader):
+    """Reader of a video, or of another operation of Google's, as its creation and a look at it state it. `name` is the
+    id that was asked for: empty where the path doesn't tell it, None for the creation.
+
+    A video's price depends on seconds and pixels, which aren't booked; tokens are, where they are stated.
+    """
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__()
+        self._name = name
+
+    def record(self, record: bytes) -> None:
+        """Nothing comes in pieces."""
+
+    def whole(self, body: bytes) -> None:
+        """What it used counts apart."""
+
+    def watch(self, body: bytes) -> None:
+        video, state = _VIDEO.read(body), self.state
+        inner = _VIDEO.within(video, "output") or video
+        ids = (
+            json_fields.text(each, name) for name in ("task_id", "request_id", "name", "id") for each in (inner, video)
+        )
+        name = self._name or next(filter(None, ids), "").rpartition("/")[2]
+        if not name:
+            return
+        word = next(filter(None, (json_fields.text(inner, each) for each in ("status", "task_status"))), "")
+        done = json_fields.flag(video, "done") is True or json_fields.filled(video, "video")
+        going_on = goes_on(word) if word else not done
+        state.work = WorkSign(name, "video", going_on, sure=self._name is None)
+        if going_on:
+            return
+        usage = usage_in(body)
+        if usage is not None:
+            state.used = {json_fields.text(video, "model"): usage}
+        elif word.lower() in _IN_VAIN or json_fields.filled(video, "error"):
+            state.used = {"": Usage()}

@@ -21,13 +21,14 @@ class Poll:
         self._engine = engine
         self._steps = steps
         self._tap: Tap | None = None
-        self._name = call.work_name(polled(call.head.path) or call.head.path.rstrip("/").rpartition("/")[2])
+        kind, name = polled(call.head.path)
+        self._name = call.work_name(name)
         known = engine.ask_for_work(self._name)
         if call.head.method == b"DELETE":
             if known and response.status < 300:
                 self._end("background", {})
-        elif response.status == 200 and (known or polled(call.head.path)):
-            self._tap = tap_of_poll(call.head.path, response.headers)
+        elif response.status == 200 and (known or kind):
+            self._tap = tap_of_poll(kind, name, response.headers)
 
     async def read(self, data: bytes) -> None:
         """Read the next bytes of the reply."""

@@ -287,7 +287,7 @@ class Scheduler(Dispatcher):
         if (earlier := works.tickets.pop(name, None)) is not None:  # a run that goes on after another request
             self.succeed(now, earlier, 200, None)
         works.put(name, Work(request.agent, request.lane, request.model, kind, now, over, over))
-        if over or kind == "batch":
+        if over or kind != "background":
             return
         ticket.work = name
         works.tickets[name], works.asked_at[name] = ticket, math.inf
@@ -325,11 +325,14 @@ class Scheduler(Dispatcher):
         works = self.works
         name = works.id_of(name)
         work = works.find(name) or Work(request.agent, request.lane, request.model, kind, now)
+        stated = bool(used)  # be it nothing
         used = {model: usage for model, usage in used.items() if usage.total}
         booked = elsewhere or works.is_booked(name, names)
         if works.asked_at.get(name) == math.inf:
             return  # the open stream will tell
-        works.put(name, replace(work, over=True, booked=booked or bool(used), names=names or work.names))
+        works.put(name, replace(work, over=True, booked=booked or stated, names=names or work.names))
+        if work.kind == "video" and not (booked or stated or work.over):
+            self.ledger.tell_unpriced(self.meet(work.agent, now, None), work.model, now)
         if (ticket := works.tickets.pop(name, None)) is not None:
             usage = None if booked or not used else used.pop(next(iter(used)))
             self.succeed(now, ticket, 200, usage)

@@ -11,7 +11,7 @@ from proxy.kit import Close, Hang, Running, between, raw, request
 from proxy.wire import END, JSON, SSE, chunk, chunked, data, event, head, http
 
 from hivemind.scheduler.commands import SetBudget, StopAgent
-from hivemind.scheduler.events import FirstContent
+from hivemind.scheduler.events import FirstContent, PriceUnknown
 from hivemind.scheduler.types import Usage
 from hivemind.scheduler.work import UNBOOKED
 
@@ -161,7 +161,7 @@ async def test_a_batch_that_ends_without_a_word_of_what_it_used() -> None:
         await asked(running, "POST", JOBS, b'{"model": "publishers/google/models/gemini-2.5-flash"}')
         assert [each.kind for each in running.snapshot().work] == ["batch"]
         await asked(running, "GET", f"{JOBS}/7")
-        assert [each.kind for each in running.snapshot().work] == [UNBOOKED]
+        assert [each.kind for each in running.snapshot().work] == [UNBOOKED["batch"]]
         assert used(running) == 0
 
 
@@ -195,6 +195,122 @@ STREAMS: dict[str, tuple[str, bytes, list[bytes], bytes, str, dict[str, object]]
         RUN_DONE,
     ),
 }
+
+
+MULTIPART = b"""--b\r\nContent-Disposition: form-data; name="prompt"\r\n\r\na cat\r
+--b\r\nContent-Disposition: form-data; name="model"\r\n\r\nsora-2-pro\r\n--b--\r\n"""
+FORM = "content-type: multipart/form-data; boundary=b"
+OPERATION = "projects/p/locations/l/publishers/google/models/veo-3/operations/7"
+VIDEOS: dict[str, tuple[str, bytes, str, dict[str, object], tuple[str, bytes], dict[str, object], str]] = {
+    "OpenAI's": (
+        "/v1/videos",
+        MULTIPART,
+        "sora-2-pro",
+        {"id": "video_1", "object": "video", "status": "queued", "progress": 0},
+        ("/v1/videos/video_1", b""),
+        {"id": "video_1", "object": "video", "status": "completed", "progress": 100},
+        "",
+    ),
+    "Azure's": (
+        "/openai/v1/video/generations/jobs",
+        b'{"model": "sora", "prompt": "a cat", "n_seconds": 5}',
+        "sora",
+        {"id": "task_1", "status": "preprocessing"},
+        ("/openai/v1/video/generations/jobs/task_1?api-version=preview", b""),
+        {"id": "task_1", "status": "succeeded", "generations": [{"id": "gen_1"}]},
+        "",
+    ),
+    "xAI's": (
+        "/v1/videos/generations",
+        b'{"model": "grok-imagine-video", "prompt": "a cat"}',
+        "grok-imagine-video",
+        {"request_id": "r-1"},
+        ("/v1/videos/r-1", b""),
+        {"video": {"url": "https://v.example/1.mp4", "duration": 6}, "model": "grok-imagine-video"},
+        "",
+    ),
+    "Gemini's": (
+        "/v1beta/models/veo-3:predictLongRunning",
+        b'{"instances": [{"prompt": "a cat"}]}',
+        "veo-3",
+        {"name": "models/veo-3/operations/7"},
+        ("/v1beta/models/veo-3/operations/7", b""),
+        {"name": "models/veo-3/operations/7", "done": True, "response": {"generateVideoResponse": {}}},
+        "",
+    ),
+    "Vertex's, asked for by a POST": (
+        "/v1/projects/p/locations/l/publishers/google/models/veo-3:predictLongRunning",
+        b'{"instances": [{"prompt": "a cat"}]}',
+        "veo-3",
+        {"name": OPERATION},
+        (
+            "/v1/projects/p/locations/l/publishers/google/models/veo-3:fetchPredictOperation",
+            json.dumps({"operationName": OPERATION}).encode(),
+        ),
+        {"name": OPERATION, "done": True, "response": {"videos": [{"bytesBase64Encoded": "AAAA" * 100_000}]}},
+        "",
+    ),
+    "Alibaba's, in vain": (
+        "/api/v1/services/aigc/video-generation/video-synthesis",
+        b'{"model": "wan2.2-t2v-plus", "input": {"prompt": "a cat"}}',
+        "wan2.2-t2v-plus",
+        {"request_id": "q", "output": {"task_id": "t-1", "task_status": "PENDING"}},
+        ("/api/v1/tasks/t-1", b""),
+        {"request_id": "p", "output": {"task_id": "t-1", "task_status": "FAILED", "message": "no"}},
+        "nothing",
+    ),
+    "Volcengine's, which states tokens": (
+        "/api/v3/contents/generations/tasks",
+        b'{"model": "seedance-1-0-pro", "content": [{"type": "text", "text": "a cat"}]}',
+        "seedance-1-0-pro",
+        {"id": "cgt-1"},
+        ("/api/v3/contents/generations/tasks/cgt-1", b""),
+        {"id": "cgt-1", "status": "succeeded", "usage": {"completion_tokens": 246840, "total_tokens": 246840}},
+        "246840",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", VIDEOS)
+async def test_a_video(name: str) -> None:
+    """It is work beside the slots, without made-up tokens, and told as of unknown price once it has ended, unless it
+    came to nothing or its provider states tokens."""
+    path, body, model, begun, (poll, asking), done, used_up = VIDEOS[name]
+    media = FORM if body is MULTIPART else JSON
+    going_on = {**begun, "done": False}
+    replies = [[http(200, each)] for each in (begun, going_on, done, done)]
+    async with between(*replies) as (running, upstream):
+        running.proxy.engine.price_by(lambda provider, model, usage: None)
+        running.proxy.engine.apply(SetBudget("a", dollars=1.0), "test")
+        unpriced: list[PriceUnknown] = []
+        running.proxy.engine.hooks.watched[PriceUnknown] = unpriced.append
+        async with raw(running.port) as client:
+            await client.send(request(f"/agent/a{path}", body, media))
+            await client.body((await client.head())[1])
+        for ended in (False, True, True):
+            shown = [(each.agent, each.kind, each.count) for each in running.snapshot().work]
+            assert (shown, used(running), in_flight(running)) == ([("a", "video", 1)], 0, 0) or ended
+            await asked(running, "POST" if asking else "GET", poll, asking, agent="b")
+        kinds = [] if used_up else [UNBOOKED["video"]]
+        assert [each.kind for each in running.snapshot().work] == kinds
+        assert (used(running), used(running, "b")) == (int(used_up) if used_up.isdigit() else 0, 0)
+        assert [each.model for each in unpriced] == ([] if used_up == "nothing" else [model])
+        assert len(upstream.requests) == 4
+
+
+async def test_a_video_without_a_known_price_is_refused() -> None:
+    """Where a budget in dollars refuses what has none."""
+    async with between([http(200, {"id": "video_1", "status": "queued"})], budget={"unpriced": "refuse"}) as (
+        running,
+        up,
+    ):
+        running.proxy.engine.price_by(lambda provider, model, usage: None)
+        running.proxy.engine.apply(SetBudget("a", dollars=1.0), "test")
+        for path, body, *_ in VIDEOS.values():
+            async with raw(running.port) as client:
+                await client.send(request(f"/agent/a{path}", body, FORM if body is MULTIPART else JSON))
+                assert (await client.head())[0] == 400
+        assert up.requests == []
 
 
 @pytest.mark.parametrize("ending", ["cut", "left", "whole"])
