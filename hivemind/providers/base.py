@@ -22,7 +22,7 @@ Steps = Generator[None, None, None]
 not help: parsing holds the interpreter."""
 
 
-WorkKind = Literal["background", "batch", "video"]
+WorkKind = Literal["background", "batch", "video", "job"]
 
 
 class StreamForm(Enum):

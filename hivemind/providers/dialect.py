@@ -4,8 +4,9 @@ outline if it is long."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 import msgspec
@@ -16,7 +17,7 @@ from hivemind.providers.encoding import decode_body, decoder_for, is_encoded
 from hivemind.providers.errors import ErrorObject, error_object
 from hivemind.providers.outline import SHORT, Outline, is_object
 from hivemind.providers.taps import Reader, form_of, is_short_json, read_whole, tap_for
-from hivemind.providers.work import BatchReader, VideoReader
+from hivemind.providers.work import BatchReader, JobReader
 from hivemind.scheduler.types import Failure
 
 REFUSAL_HEADER = b"x-hivemind-refusal"
@@ -41,7 +42,11 @@ def failure_status(failure: Failure) -> int:
     return failure.status if failure.status is not None else 502
 
 
-_READERS: dict[str, type[Reader]] = {"batch": BatchReader, "video": VideoReader}
+_READERS: dict[str, Callable[[], Reader]] = {
+    "batch": BatchReader,
+    "video": partial(JobReader, "video"),
+    "job": partial(JobReader, "job"),
+}
 """By what a request begins, where that says more of its reply than its dialect."""
 
 

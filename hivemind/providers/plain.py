@@ -19,7 +19,7 @@ from hivemind.providers.outline import BYTES_PER_CHAR, size_chars
 from hivemind.providers.sse import fields
 from hivemind.providers.taps import Reader
 from hivemind.providers.tiers import tier_of
-from hivemind.providers.work import RESPONSE, background_work, batch_facts, video_facts
+from hivemind.providers.work import RESPONSE, background_work, batch_facts, job_facts
 from hivemind.scheduler.types import Usage
 
 _TEXT = ("application/json", "text/", "application/x-www-form-urlencoded")
@@ -38,6 +38,8 @@ _VIDEO = re.compile(
     r"|contents/generations/tasks|models/(?P<model>[^/:]+):predictLongRunning)/?$"
 )
 """Paths of videos: OpenAI's, xAI's and Zhipu's, Azure's, MiniMax's, Alibaba's, Volcengine's, Google's."""
+_JOB = re.compile(r"/(?:fine_tuning/jobs|fine-tunes|evals/[^/]+/runs|dreams|tunedModels|tuningJobs)/?$")
+"""Paths of trainings (OpenAI, Mistral, Together, Google), of runs of evals, and of Anthropic's dreams."""
 _FORM_MODEL = re.compile(rb'name="model"\r?\n(?:[^\r\n]+\r?\n)*\r?\n([\w.:/@-]{1,100})\r?\n')
 _FORM_ENDS = 64 * 1024
 """Bytes at either end of a form that are searched for it."""
@@ -163,7 +165,7 @@ class Plain(OpenAI):
             return super().facts(path, query, headers, body)
         if _VIDEO.search(path):
             model = _FORM_MODEL.search(body[:_FORM_ENDS] + body[-_FORM_ENDS:])
-            return video_facts("" if model is None else model[1].decode("latin-1"))
+            return job_facts("video", "" if model is None else model[1].decode("latin-1"))
         return Facts(size_chars=len(body) // BYTES_PER_CHAR, continues_state=True, unmetered=True, form=StreamForm.ANY)
 
     def request_facts(self, path: str, query: str, body: bytes) -> Facts:
@@ -171,7 +173,9 @@ class Plain(OpenAI):
         if _BATCH.search(path):
             return batch_facts(json_fields.text(request, "model"), StreamForm.ANY)
         if (video := _VIDEO.search(path)) is not None:
-            return video_facts(video["model"] or json_fields.text(request, "model"))
+            return job_facts("video", video["model"] or json_fields.text(request, "model"))
+        if _JOB.search(path) is not None:
+            return job_facts("job", json_fields.text(request, "model"))
         background = json_fields.flag(request, "background") is True
         background |= _RUN.search(path) is not None
         return Facts(

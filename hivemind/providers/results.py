@@ -21,7 +21,7 @@ from hivemind.providers.plain import PlainReader
 from hivemind.providers.sse import LineSplitter
 from hivemind.providers.taps import Reader, StreamTap, tap_for
 from hivemind.providers.tiers import BATCH
-from hivemind.providers.work import BatchReader, VideoReader, goes_on
+from hivemind.providers.work import BatchReader, JobReader, goes_on
 
 _ID = r"/(?P<id>[^/:]+)"
 _POLLS: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -38,6 +38,10 @@ _POLLS: tuple[tuple[str, re.Pattern[str]], ...] = (
             rf"/(?:videos|video/generations/jobs|operations|async-result|tasks){_ID}$"
             r"|:fetchPredictOperation$|/query/video_generation$"
         ),
+    ),
+    (
+        "job",
+        re.compile(rf"/(?:fine_tuning/jobs|fine-tunes|evals/[^/]+/runs|dreams|tuningJobs){_ID}(?:[/:]cancel)?$"),
     ),
     ("batch", re.compile(rf"/(?:batches|batch/jobs|batchPredictionJobs){_ID}(?:[/:]cancel)?$")),
 )
@@ -71,7 +75,8 @@ def tap_of_poll(kind: str, name: str, headers: Headers) -> Tap:
         "interactions": GoogleReader,
         "batch": BatchReader,
         "deferred": partial(DeferredReader, name),
-        "video": partial(VideoReader, name),
+        "video": partial(JobReader, "video", name),
+        "job": partial(JobReader, "job", name),
     }
     reader = readers.get(kind, PlainReader)()
     reader.state.watches = True

@@ -1,4 +1,4 @@
-"""What replies say of work that goes on after them: responses in the background, batches, videos."""
+"""What replies say of work that goes on after them: responses in the background, batches, jobs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from dataclasses import replace
 
 from hivemind.providers import json_fields
-from hivemind.providers.base import Facts, StreamForm, WorkSign
-from hivemind.providers.counts import usage_in
+from hivemind.providers.base import Facts, StreamForm, WorkKind, WorkSign
+from hivemind.providers.counts import usage_in, usage_of
 from hivemind.providers.json_fields import Members, Shape
 from hivemind.providers.taps import Reader
 from hivemind.providers.tiers import BATCH
@@ -22,6 +22,8 @@ _GOES_ON = frozenset(
         "preprocessing",
         "processing",
         "validating",
+        "validating_files",
+        "paused",
         "running",
         "finalizing",
         "cancelling",
@@ -44,10 +46,11 @@ _BATCH = Shape(
     metadata=_METADATA,
     request_counts=_COUNTS,
 )
-_TASK = "id:text task_id:text request_id:text name:text status:text task_status:text"
-_VIDEO = Shape(f"{_TASK} done:flag model:text error video", output=Shape(_TASK))
+_IDS = ("task_id", "request_id", "name", "id")
+_TASK = "id:text task_id:text request_id:text name:text status:text task_status:text state:text"
+_JOB = Shape(f"{_TASK} done:flag model:text error video per_model_usage", output=Shape(_TASK))
 _IN_VAIN = frozenset(["failed", "fail", "cancelled", "canceled", "expired", "rejected", "error"])
-"""States of a video that came to nothing, and isn't charged."""
+"""States of a job that came to nothing, and isn't charged."""
 _FILES = ("output_file_id", "error_file_id", "output_file", "error_file")
 
 
@@ -56,9 +59,9 @@ def batch_facts(model: str, form: StreamForm = StreamForm.WHOLE) -> Facts:
     return Facts(model, max_output_tokens=0, continues_state=True, tier=BATCH, form=form, begins="batch")
 
 
-def video_facts(model: str) -> Facts:
-    """Return what is known of a request for a video: no tokens, and it may not be created twice."""
-    return Facts(model or "video", max_output_tokens=0, continues_state=True, form=StreamForm.ANY, begins="video")
+def job_facts(kind: WorkKind, model: str) -> Facts:
+    """Return what is known of a request for a video or another job: no tokens, and it may not be created twice."""
+    return Facts(model or kind, max_output_tokens=0, continues_state=True, form=StreamForm.ANY, begins=kind)
 
 
 def goes_on(state: str) -> bool:
@@ -109,17 +112,18 @@ class BatchReader(Reader):
             state.used = {json_fields.text(batch, "model"): replace(usage, tier=BATCH, requests=requests)}
 
 
-class VideoReader(Reader):
-    """Reader of a video, or of another operation of Google's, as its creation and a look at it state it. `name` is the
-    id that was asked for: empty where the path doesn't tell it, None for the creation.
+class JobReader(Reader):
+    """Reader of a video or another job, as its creation and a look at it state it. `name` is the id that was asked for:
+    empty where the path doesn't tell it, None for the creation.
 
     A video's price depends on seconds and pixels, which aren't booked; tokens are, where they are stated.
     """
 
-    __slots__ = ("_name",)
+    __slots__ = ("_kind", "_name")
 
-    def __init__(self, name: str | None = None) -> None:
+    def __init__(self, kind: WorkKind, name: str | None = None) -> None:
         super().__init__()
+        self._kind = kind
         self._name = name
 
     def record(self, record: bytes) -> None:
@@ -129,22 +133,23 @@ class VideoReader(Reader):
         """What it used counts apart."""
 
     def watch(self, body: bytes) -> None:
-        video, state = _VIDEO.read(body), self.state
-        inner = _VIDEO.within(video, "output") or video
-        ids = (
-            json_fields.text(each, name) for name in ("task_id", "request_id", "name", "id") for each in (inner, video)
-        )
+        job, state = _JOB.read(body), self.state
+        inner = _JOB.within(job, "output") or job
+        ids = (json_fields.text(each, name) for name in _IDS for each in (inner, job))
         name = self._name or next(filter(None, ids), "").rpartition("/")[2]
         if not name:
             return
-        word = next(filter(None, (json_fields.text(inner, each) for each in ("status", "task_status"))), "")
-        done = json_fields.flag(video, "done") is True or json_fields.filled(video, "video")
+        word = next(filter(None, (json_fields.text(inner, each) for each in ("status", "task_status", "state"))), "")
+        done = json_fields.flag(job, "done") is True or json_fields.filled(job, "video")
         going_on = goes_on(word) if word else not done
-        state.work = WorkSign(name, "video", going_on, sure=self._name is None)
+        state.work = WorkSign(name, self._kind, going_on, sure=self._name is None)
         if going_on:
             return
-        usage = usage_in(body)
-        if usage is not None:
-            state.used = {json_fields.text(video, "model"): usage}
-        elif word.lower() in _IN_VAIN or json_fields.filled(video, "error"):
+        models = json_fields.anything(bytes(json_fields.raw(job, "per_model_usage")))
+        for each in models if isinstance(models, list) else ():
+            if isinstance(each, dict) and (usage := usage_of(each)) is not None:
+                state.used = {**(state.used or {}), str(each.get("model_name") or ""): usage}
+        if state.used is None and (usage := usage_in(body)) is not None:
+            state.used = {json_fields.text(job, "model"): usage}
+        if state.used is None and (_STATE_PREFIX.sub("", word.lower()) in _IN_VAIN or json_fields.filled(job, "error")):
             state.used = {"": Usage()}

@@ -236,7 +236,7 @@ class WorkState:
 
     agent: str
     kind: str
-    """`background`, `batch`, `video`, or one that has ended and wasn't booked (:data:`.work.UNBOOKED`)."""
+    """`background`, `batch`, `video`, `job`, or one that has ended and wasn't booked (:data:`.work.UNBOOKED`)."""
     count: int
     oldest_s: float
     """Since the oldest of it began."""

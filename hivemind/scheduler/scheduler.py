@@ -331,7 +331,7 @@ class Scheduler(Dispatcher):
         if works.asked_at.get(name) == math.inf:
             return  # the open stream will tell
         works.put(name, replace(work, over=True, booked=booked or stated, names=names or work.names))
-        if work.kind == "video" and not (booked or stated or work.over):
+        if work.kind in ("video", "job") and not (booked or stated or work.over):
             self.ledger.tell_unpriced(self.meet(work.agent, now, None), work.model, now)
         if (ticket := works.tickets.pop(name, None)) is not None:
             usage = None if booked or not used else used.pop(next(iter(used)))

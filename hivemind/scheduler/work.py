@@ -1,9 +1,9 @@
-"""Work that goes on after the reply that began it: responses in the background, batches, videos.
+"""Work that goes on after the reply that began it: responses in the background, batches, videos and other jobs.
 
 Its provider tells an id when it begins, and later, whenever it is asked, what the work used. So each id is remembered
 with the agent that began it, and what it used is booked once.
 
-A response in the background keeps the slot of its request until it has ended. Batches and videos don't: they have
+A response in the background keeps the slot of its request until it has ended. The others don't: they have
 limits of their own at the provider, and a batch may take a day.
 """
 
@@ -19,8 +19,12 @@ from hivemind.scheduler.events import WorkState
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import record
 
-Kind = Literal["background", "batch", "video"]
-UNBOOKED: dict[Kind, str] = {"batch": "ended, not booked: batch", "video": "ended, price unknown: video"}
+Kind = Literal["background", "batch", "video", "job"]
+UNBOOKED: dict[Kind, str] = {
+    "batch": "ended, not booked: batch",
+    "video": "ended, price unknown: video",
+    "job": "ended, price unknown: job",
+}
 """What has ended without a word of what it used, which isn't known to be nothing."""
 KEPT = 10_000
 """Ids that are remembered; beyond it those go that were met longest ago."""
@@ -28,7 +32,7 @@ UNASKED_S = 600.0
 """Work in the background that nobody has asked for in this time counts as ended: OpenAI keeps what it brings for about
 ten minutes (https://developers.openai.com/docs/guides/background)."""
 LONGEST_S = 48 * 3600.0
-"""Batches and videos count as ended after this time; providers end batches after 24 or 48 hours."""
+"""What isn't in the background counts as ended after this time; providers end batches after 24 or 48 hours."""
 
 
 @record
@@ -59,7 +63,7 @@ class Works:
     """When these were asked for last; infinity while they are told of in an open stream."""
     _going_on: set[str] = field(default_factory=set)
     _unbooked: set[str] = field(default_factory=set)
-    """Batches and videos that have ended, of which nothing has stated what they used."""
+    """What has ended, other than in the background, and nothing has stated what it used."""
     _names: dict[str, str] = field(default_factory=dict)
     """Ids of work by those of its files."""
 
