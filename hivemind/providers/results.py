@@ -19,7 +19,7 @@ from hivemind.providers.json_fields import Shape
 from hivemind.providers.openai import ResponsesReader
 from hivemind.providers.plain import PlainReader
 from hivemind.providers.sse import LineSplitter
-from hivemind.providers.taps import Reader, StreamTap, tap_for
+from hivemind.providers.taps import Reader, StreamTap, read_whole, tap_for
 from hivemind.providers.tiers import BATCH
 from hivemind.providers.work import BatchReader, JobReader, goes_on
 
@@ -27,7 +27,7 @@ _ID = r"/(?P<id>[^/:]+)"
 _POLLS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("responses", re.compile(rf"/responses{_ID}(?:/cancel)?$")),
     ("interactions", re.compile(rf"/interactions{_ID}(?:[/:]cancel)?$")),
-    ("run", re.compile(rf"/threads/[^/]+/runs{_ID}(?:/cancel)?$")),
+    ("run", re.compile(rf"/threads/[^/]+/runs(?:{_ID}(?:/cancel)?)?$")),
     ("deferred", re.compile(rf"/chat/deferred-completion{_ID}$")),
     ("lines", re.compile(rf"(?:/messages/batches{_ID}/results)$")),
     ("lines", re.compile(rf"/files{_ID}/content$")),
@@ -35,23 +35,24 @@ _POLLS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "video",
         re.compile(
-            rf"/(?:videos|video/generations/jobs|operations|async-result|tasks){_ID}$"
+            rf"/(?:videos|video/generations/jobs|operations|async-result|tasks)(?:{_ID})?$"
             r"|:fetchPredictOperation$|/query/video_generation$"
         ),
     ),
     (
         "job",
-        re.compile(rf"/(?:fine_tuning/jobs|fine-tunes|evals/[^/]+/runs|dreams|tuningJobs){_ID}(?:[/:]cancel)?$"),
+        re.compile(rf"/(?:fine_tuning/jobs|fine-tunes|evals/[^/]+/runs|dreams|tuningJobs)(?:{_ID}(?:[/:]cancel)?)?$"),
     ),
-    ("batch", re.compile(rf"/(?:batches|batch/jobs|batchPredictionJobs){_ID}(?:[/:]cancel)?$")),
+    ("batch", re.compile(rf"/(?:batches|batch/jobs|batchPredictionJobs)(?:{_ID}(?:[/:]cancel)?)?$")),
 )
-"""Kinds of replies by their paths."""
+"""Kinds of replies by their paths; without an id, a list of such work."""
 _MOST_MODELS = 64
 
 _LINE = Shape("result response")
 _RESULT = Shape("message")
 _RESPONSE = Shape("body")
 _MODEL = Shape("model:text")
+_LIST = Shape("data operations batchPredictionJobs")
 
 
 def polled(path: str) -> tuple[str, str]:
@@ -78,10 +79,35 @@ def tap_of_poll(kind: str, name: str, headers: Headers) -> Tap:
         "video": partial(JobReader, "video", name),
         "job": partial(JobReader, "job", name),
     }
-    reader = readers.get(kind, PlainReader)()
+    made = readers.get(kind, PlainReader)
+    reader = made() if name else ListReader(made)
     reader.state.watches = True
     tap = tap_for(reader, headers, Facts(form=StreamForm.WHOLE))
-    return EitherTap(google, tap) if kind == "batch" else tap
+    return EitherTap(google, tap) if kind == "batch" and name else tap
+
+
+class ListReader(Reader):
+    """Reader of a list of work, each item read by a reader of its own; a reply without a list is one item."""
+
+    __slots__ = ("_made",)
+
+    def __init__(self, made: Callable[[], Reader]) -> None:
+        super().__init__()
+        self._made = made
+
+    def record(self, record: bytes) -> None:
+        """Nothing comes in pieces."""
+
+    def whole(self, body: bytes) -> None:
+        """What each used counts apart."""
+
+    def watch(self, body: bytes) -> None:
+        reply, self.state.listed = _LIST.read(body), []
+        for item in next((found for name in reply if (found := json_fields.items(reply, name))), [body]):
+            reader = self._made()
+            reader.state.watches = True
+            read_whole(reader, item)
+            self.state.listed.append(reader.state)
 
 
 class DeferredReader(PlainReader):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import reduce
+from operator import add
 
 from hivemind.providers import json_fields
 from hivemind.providers.base import Facts, StreamForm, WorkKind, WorkSign
@@ -23,6 +25,7 @@ _GOES_ON = frozenset(
         "processing",
         "validating",
         "validating_files",
+        "notrunning",
         "paused",
         "running",
         "finalizing",
@@ -42,7 +45,7 @@ _COUNTS = Shape("completed:count succeeded:count")
 _METADATA = Shape("state:text")
 _BATCH = Shape(
     "id:text name:text status:text processing_status:text state:text model:text usage output_file_id:text"
-    " error_file_id:text output_file:text error_file:text done:flag",
+    " error_file_id:text output_file:text error_file:text done:flag outputs job",
     metadata=_METADATA,
     request_counts=_COUNTS,
 )
@@ -96,7 +99,8 @@ class BatchReader(Reader):
         """What it used counts apart."""
 
     def watch(self, body: bytes) -> None:
-        batch, state = _BATCH.read(body), self.state
+        outer, state = _BATCH.read(body), self.state
+        batch = _BATCH.within(outer, "job") or outer  # Together's
         name = json_fields.text(batch, "id") or json_fields.text(batch, "name").rpartition("/")[2]
         if not name:
             return
@@ -105,11 +109,25 @@ class BatchReader(Reader):
         going_on = goes_on(word) if word else json_fields.flag(batch, "done") is not True
         names = tuple(filter(None, (json_fields.text(batch, each) for each in _FILES)))
         state.work = WorkSign(name, "batch", going_on, sure=True, names=names)
-        usage = usage_in(bytes(json_fields.raw(batch, "usage")), BATCH) if not going_on else None
-        if usage is not None and usage.total:
-            counts = _COUNTS.within(batch, "request_counts")
-            requests = max(1, json_fields.count(counts, "completed", "succeeded") or 1)
-            state.used = {json_fields.text(batch, "model"): replace(usage, tier=BATCH, requests=requests)}
+        if going_on:
+            return
+        usage = usage_in(bytes(json_fields.raw(batch, "usage")), BATCH)
+        requests = json_fields.count(_COUNTS.within(batch, "request_counts"), "completed", "succeeded")
+        if usage is None or not usage.total:
+            usage, requests = _inlined(batch)
+        if usage is not None:
+            state.used = {json_fields.text(batch, "model"): replace(usage, tier=BATCH, requests=max(1, requests or 1))}
+        elif _STATE_PREFIX.sub("", word.lower()) == "failed" and not names:
+            state.used = {"": Usage()}
+
+
+def _inlined(batch: Members) -> tuple[Usage | None, int]:
+    """Return what the results within a batch of Mistral's used, and how many they are, if all of them can be read."""
+    outputs = json_fields.objects(batch, "outputs")
+    used = [usage for each in outputs if (usage := usage_in(bytes(json_fields.raw(each, "response")), BATCH))]
+    if not used or len(outputs) == json_fields.MOST_ITEMS:
+        return None, 0
+    return reduce(add, used), len(used)
 
 
 class JobReader(Reader):

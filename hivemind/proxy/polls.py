@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hivemind.providers.base import Tap, WorkKind
+from hivemind.providers.base import Tap, TapState, WorkKind
 from hivemind.providers.results import polled, tap_of_poll
 from hivemind.proxy.asgi import StepRunner
 from hivemind.proxy.engine import Engine
@@ -44,13 +44,17 @@ class Poll:
             return
         if (rest := tap.end()) is not None:
             await self._steps.run(rest)
-        state = tap.state
+        for state in tap.state.listed or (tap.state,):
+            self._book(state, sure=tap.state.listed is None)
+
+    def _book(self, state: TapState, *, sure: bool) -> None:
+        """Book what a reply states of one piece of work. Where it isn't `sure`, as in a list, others' isn't booked."""
         work, used = state.work, state.used or ({} if state.usage is None else {"": state.usage})
         if work is None or work.goes_on:
             return
         name = self._call.work_name(work.name)
         if self._engine.ask_for_work(name) or used:
-            self._end(work.kind, used, name, tuple(map(self._call.work_name, work.names)), sure=work.sure)
+            self._end(work.kind, used, name, tuple(map(self._call.work_name, work.names)), sure=sure and work.sure)
 
     def _end(
         self,

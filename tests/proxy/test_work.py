@@ -127,6 +127,10 @@ OTHERS: dict[str, list[tuple[str, bytes, bytes, int]]] = {
         (f"{RUNS}/run_1/submit_tool_outputs", b'{"tool_outputs": []}', http(200, RUN), 1),
         (f"{RUNS}/run_1", b"", http(200, {**RUN, "status": "incomplete", "usage": TOKENS}), 0),
     ],
+    "a run in a list": [
+        (RUNS, b'{"assistant_id": "a"}', http(200, RUN), 1),
+        (f"{RUNS}?limit=1", b"", http(200, {"data": [{**RUN, "status": "completed", "usage": TOKENS}]}), 0),
+    ],
     "a deferred completion": [
         ("/v1/chat/completions", b'{"model": "grok-4", "messages": [], "deferred": true}', DEFERRED, 1),
         ("/v1/chat/deferred-completion/d-1", b"", http(202), 1),
@@ -491,6 +495,34 @@ BATCHES: dict[str, tuple[str, bytes, dict[str, object], list[tuple[str, bytes]]]
         [
             ("/v1/files/file-1/content", http(200, OUTPUTS, PLAIN)),
             ("/v1/batches/batch_1", http(200, {**OVER, "model": "gpt-4o", "usage": STATED})),
+        ],
+    ),
+    "OpenAI's, in a list with another's": (
+        "/v1/batches",
+        b"{}",
+        BATCH,
+        [
+            (
+                "/v1/batches?limit=20",
+                http(200, {"data": [{**OVER, "model": "gpt-4o", "usage": STATED, "id": n} for n in ("x", "batch_1")]}),
+            )
+        ],
+    ),
+    "Together's, in its file": (
+        "/v1/batches",
+        b"{}",
+        {"job": {**BATCH, "status": "VALIDATING"}, "warning": None},
+        [("/v1/batches/batch_1", http(200, OVER)), ("/v1/files/file-1/content", http(200, OUTPUTS, PLAIN))],
+    ),
+    "Mistral's, inlined": (
+        "/v1/batch/jobs",
+        b"{}",
+        {"id": "b", "status": "QUEUED"},
+        [
+            (
+                "/v1/batch/jobs/b?inline=true",
+                http(200, {"id": "b", "status": "SUCCESS", "model": "gpt-4o", "outputs": [{"response": CHAT}] * 2}),
+            )
         ],
     ),
     "Google's, inlined": (
