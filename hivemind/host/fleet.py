@@ -21,6 +21,7 @@ from hivemind.fleet.presence import Beacon
 from hivemind.fleet.scripts import ALLOCATOR
 from hivemind.fleet.store import Fault, FleetStore, StoreError
 from hivemind.fleet.watcher import Watcher
+from hivemind.fleet.works import CHANNEL, Works
 from hivemind.proxy.engine import Engine
 from hivemind.scheduler.commands import Command, Conflict, some
 from hivemind.scheduler.config import LaneConfig
@@ -55,6 +56,7 @@ class FleetPart:
     """Link, budgets and watcher from :meth:`start` on."""
     budgets: BudgetLink
     watcher: Watcher
+    works: Works
 
     def __init__(self, url: str, ca_file: Path | None, wall: Callable[[], float]) -> None:
         """`wall` is the time of day in seconds since the epoch."""
@@ -94,6 +96,8 @@ class FleetPart:
         self._beacon = Beacon(self.shown, describe, proxy.snapshot, link.member, inbox.look)
         self.shown.subscribe(inbox_key(link.member), lambda message: self._beacon.call())
         self.watcher = Watcher(self.shown, describe, wall=self._wall)
+        self.works = engine.hooks.works = Works(self.shown, link.member, engine.booked_elsewhere, engine.notice)
+        self.shown.subscribe(CHANNEL, self.works.heard)
         member = BudgetMember(
             ledger or link.member, link.member, platform.node(), proxy.settings.scheduler_config().budget
         )
@@ -113,6 +117,7 @@ class FleetPart:
             for task in self._tasks:
                 task.cancel()
             await asyncio.wait(self._tasks)
+            await self.works.aclose()
             await self.budgets.aclose()
             await self.link.aclose()
             with contextlib.suppress(StoreError, TimeoutError):

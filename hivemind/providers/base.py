@@ -22,7 +22,7 @@ Steps = Generator[None, None, None]
 not help: parsing holds the interpreter."""
 
 
-WorkKind = Literal["background", "batch"]
+WorkKind = Literal["background", "batch", "video", "job"]
 
 
 class StreamForm(Enum):
@@ -114,6 +114,8 @@ class TapState:
     watches: bool = False
     """What it says of work that goes on after it is looked for."""
     work: WorkSign | None = None
+    listed: list[TapState] | None = None
+    """What a list says of each piece of work in it."""
     used: dict[str, Usage] | None = None
     """What is used apart from :attr:`usage`, by model: what a batch's results state, or other models in the course of
     an answer; by this name, empty for that of the request."""

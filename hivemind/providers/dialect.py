@@ -4,8 +4,9 @@ outline if it is long."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 import msgspec
@@ -16,7 +17,7 @@ from hivemind.providers.encoding import decode_body, decoder_for, is_encoded
 from hivemind.providers.errors import ErrorObject, error_object
 from hivemind.providers.outline import SHORT, Outline, is_object
 from hivemind.providers.taps import Reader, form_of, is_short_json, read_whole, tap_for
-from hivemind.providers.work import BatchReader
+from hivemind.providers.work import BatchReader, JobReader
 from hivemind.scheduler.types import Failure
 
 REFUSAL_HEADER = b"x-hivemind-refusal"
@@ -39,6 +40,14 @@ def encode(value: object) -> bytes:
 def failure_status(failure: Failure) -> int:
     """Return the failure's own status, or 502 if the upstream gave none."""
     return failure.status if failure.status is not None else 502
+
+
+_READERS: dict[str, Callable[[], Reader]] = {
+    "batch": BatchReader,
+    "video": partial(JobReader, "video"),
+    "job": partial(JobReader, "job"),
+}
+"""By what a request begins, where that says more of its reply than its dialect."""
 
 
 def failure_text(failure: Failure) -> str:
@@ -80,7 +89,7 @@ class Dialect(ABC):
         outline = Outline()
         yield from outline.look_at(chain(short, pieces))
         facts = self.request_facts(path, query, outline.end())
-        if facts.begins == "batch":
+        if facts.begins not in (None, "background"):
             return facts
         undecoded = decoder.failed if decoder is not None else ""
         if undecoded or outline.failed:
@@ -121,7 +130,7 @@ class Dialect(ABC):
         return tap.state if _is_done(tap.feed(body)) and _is_done(tap.end()) else None
 
     def _reader_of(self, facts: Facts) -> Reader:
-        reader = BatchReader() if facts.begins == "batch" else self.reader()
+        reader = _READERS.get(facts.begins or "", self.reader)()
         state = reader.state
         state.tier, state.model, state.watches = facts.tier, facts.model, facts.begins is not None
         return reader

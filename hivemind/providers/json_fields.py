@@ -31,6 +31,7 @@ _text = msgspec.json.Decoder(str)
 _flag = msgspec.json.Decoder(bool)
 _number = msgspec.json.Decoder(float, strict=False)
 _objects: msgspec.json.Decoder[list[Members]] = msgspec.json.Decoder(list[dict[str, Raw]])
+_items: msgspec.json.Decoder[list[Raw]] = msgspec.json.Decoder(list[Raw])
 _anything = msgspec.json.Decoder()
 
 
@@ -103,6 +104,12 @@ def objects(members: Members, name: str) -> list[Members]:
     """Return all members of each object of an array, which has unknown names; bounded as :meth:`Shape.items`."""
     value = raw(members, name)
     return [] if len(value) > _LONGEST_ARRAY else (_decode(_objects, value) or [])[:MOST_ITEMS]
+
+
+def items(members: Members, name: str) -> list[bytes]:
+    """Return the items of an array, undecoded; bounded as :meth:`Shape.items`."""
+    value = raw(members, name)
+    return [] if len(value) > _LONGEST_ARRAY else [bytes(each) for each in (_decode(_items, value) or [])[:MOST_ITEMS]]
 
 
 def text(members: Members, name: str) -> str:

@@ -19,7 +19,7 @@ from hivemind.providers.outline import BYTES_PER_CHAR, size_chars
 from hivemind.providers.sse import fields
 from hivemind.providers.taps import Reader
 from hivemind.providers.tiers import tier_of
-from hivemind.providers.work import RESPONSE, background_work, batch_facts
+from hivemind.providers.work import RESPONSE, background_work, batch_facts, job_facts
 from hivemind.scheduler.types import Usage
 
 _TEXT = ("application/json", "text/", "application/x-www-form-urlencoded")
@@ -33,8 +33,21 @@ _REQUEST = Shape(
 _REPLY = Shape("usage response message service_tier:text")
 _BATCH = re.compile(r"/(?:batch(?:es|/jobs)|batchPredictionJobs)/?$")
 """Paths of OpenAI's, Mistral's and Vertex's batches."""
+_VIDEO = re.compile(
+    r"/(?:videos(?:/(?:generations|edits|extensions)|/[^/]+/remix)?|video/generations/jobs|video_generation|video-synthesis"
+    r"|contents/generations/tasks|models/(?P<model>[^/:]+):predictLongRunning)/?$"
+)
+"""Paths of videos: OpenAI's, xAI's and Zhipu's, Azure's, MiniMax's, Alibaba's, Volcengine's, Google's."""
+_JOB = re.compile(r"/(?:fine_tuning/jobs|fine-tunes|evals/[^/]+/runs|dreams|tunedModels|tuningJobs)/?$")
+"""Paths of trainings (OpenAI, Mistral, Together, Google), of runs of evals, and of Anthropic's dreams."""
+_FORM_MODEL = re.compile(rb'name="model"\r?\n(?:[^\r\n]+\r?\n)*\r?\n([\w.:/@-]{1,100})\r?\n')
+_FORM_ENDS = 64 * 1024
+"""Bytes at either end of a form that are searched for it."""
 _RUN = re.compile(r"/threads/(?:[^/]+/)?runs(?:/[^/]+/submit_tool_outputs)?/?$")
-"""Paths of OpenAI's Assistants: what runs a thread always goes on in the background."""
+"""Paths of OpenAI's Assistants: what runs a thread always goes on in the background, also beside its stream."""
+_RUN_EVENT = re.compile(rb"event: ?thread\.run\.[a-z_]+\r?\n")
+_THREAD_EVENT = re.compile(rb"event: ?thread\.created\r?\n")
+"""Of the thread that is created for a run, whose id comes next."""
 _HOUR = "ephemeral_1h_input_tokens"
 _CREATION = Shape(f"{_HOUR}:count")
 _CACHE_COUNTS = Shape("", cache_creation=_CREATION)
@@ -58,7 +71,12 @@ class PlainReader(Reader):
             self.state.recognised = True
         if self._known is not None:
             self._known.record(record)
-        elif b'sage"' in record or b"oken" in record:
+            return
+        if self.state.watches:
+            if _RUN_EVENT.match(record):
+                self.watch(fields(record)[1])
+            self.state.content_started |= not _THREAD_EVENT.match(record)
+        if b'sage"' in record or b"oken" in record:
             self.whole(fields(record)[1] or record)
 
     def content_size(self, record: bytes) -> int:
@@ -95,8 +113,8 @@ _SIGNS: tuple[tuple[re.Pattern[bytes], type[Reader]], ...] = (
 
 @dataclass(slots=True)
 class PlainTap:
-    """A tap whose reply begins with its first byte. Unless it is a stream of a known dialect, it is complete at any
-    end, and its errors aren't classified."""
+    """A tap whose reply begins with its first byte, or with the id of the work that it begins. Unless it is a stream of
+    a known dialect, it is complete at any end, and its errors aren't classified."""
 
     _inner: Tap | None
     """Reads the usage of a reply that may contain it."""
@@ -110,7 +128,7 @@ class PlainTap:
         return False
 
     def feed(self, data: bytes) -> Steps | None:
-        self.state.content_started = True
+        self.state.content_started |= self._inner is None or not self.state.watches
         return self._inner.feed(data) if self._inner else None
 
     def end(self) -> Steps | None:
@@ -145,14 +163,21 @@ class Plain(OpenAI):
     def facts(self, path: str, query: str, headers: Headers, body: bytes) -> Facts:
         if not self.is_opaque(headers):
             return super().facts(path, query, headers, body)
+        if _VIDEO.search(path):
+            model = _FORM_MODEL.search(body[:_FORM_ENDS] + body[-_FORM_ENDS:])
+            return job_facts("video", "" if model is None else model[1].decode("latin-1"))
         return Facts(size_chars=len(body) // BYTES_PER_CHAR, continues_state=True, unmetered=True, form=StreamForm.ANY)
 
     def request_facts(self, path: str, query: str, body: bytes) -> Facts:
         request = _REQUEST.read(body)
         if _BATCH.search(path):
             return batch_facts(json_fields.text(request, "model"), StreamForm.ANY)
+        if (video := _VIDEO.search(path)) is not None:
+            return job_facts("video", video["model"] or json_fields.text(request, "model"))
+        if _JOB.search(path) is not None:
+            return job_facts("job", json_fields.text(request, "model"))
         background = json_fields.flag(request, "background") is True
-        background |= _RUN.search(path) is not None and json_fields.flag(request, "stream") is not True
+        background |= _RUN.search(path) is not None
         return Facts(
             model=json_fields.text(request, "model"),
             size_chars=size_chars(body),

@@ -6,8 +6,9 @@ They cost nothing, and state what the work used. Results may be long, so they ar
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from hivemind.providers import json_fields
 from hivemind.providers.anthropic import AnthropicReader
@@ -18,53 +19,95 @@ from hivemind.providers.json_fields import Shape
 from hivemind.providers.openai import ResponsesReader
 from hivemind.providers.plain import PlainReader
 from hivemind.providers.sse import LineSplitter
-from hivemind.providers.taps import Reader, StreamTap, tap_for
+from hivemind.providers.taps import Reader, StreamTap, read_whole, tap_for
 from hivemind.providers.tiers import BATCH
-from hivemind.providers.work import BatchReader, goes_on
+from hivemind.providers.work import BatchReader, JobReader, goes_on
 
 _ID = r"/(?P<id>[^/:]+)"
 _POLLS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("responses", re.compile(rf"/responses{_ID}(?:/cancel)?$")),
     ("interactions", re.compile(rf"/interactions{_ID}(?:[/:]cancel)?$")),
-    ("run", re.compile(rf"/threads/[^/]+/runs{_ID}(?:/cancel)?$")),
+    ("run", re.compile(rf"/threads/[^/]+/runs(?:{_ID}(?:/cancel)?)?$")),
     ("deferred", re.compile(rf"/chat/deferred-completion{_ID}$")),
     ("lines", re.compile(rf"(?:/messages/batches{_ID}/results)$")),
     ("lines", re.compile(rf"/files{_ID}/content$")),
     ("google", re.compile(rf"/files{_ID}:download$")),
-    ("batch", re.compile(rf"/(?:batches|batch/jobs|batchPredictionJobs){_ID}(?:[/:]cancel)?$")),
+    (
+        "video",
+        re.compile(
+            rf"/(?:videos|video/generations/jobs|operations|async-result|tasks)(?:{_ID})?$"
+            r"|:fetchPredictOperation$|/query/video_generation$"
+        ),
+    ),
+    (
+        "job",
+        re.compile(rf"/(?:fine_tuning/jobs|fine-tunes|evals/[^/]+/runs|dreams|tuningJobs)(?:{_ID}(?:[/:]cancel)?)?$"),
+    ),
+    ("batch", re.compile(rf"/(?:batches|batch/jobs|batchPredictionJobs)(?:{_ID}(?:[/:]cancel)?)?$")),
 )
-"""Kinds of replies by their paths."""
+"""Kinds of replies by their paths; without an id, a list of such work."""
 _MOST_MODELS = 64
 
 _LINE = Shape("result response")
 _RESULT = Shape("message")
 _RESPONSE = Shape("body")
 _MODEL = Shape("model:text")
+_LIST = Shape("data operations batchPredictionJobs")
 
 
-def polled(path: str) -> str:
-    """Return the id that a request without cost asks for; empty: none that is known by its path."""
-    found = next((match for _, pattern in _POLLS if (match := pattern.search(path))), None)
-    return "" if found is None else found["id"]
+def polled(path: str) -> tuple[str, str]:
+    """Return the kind of the reply to a request without cost, empty where its path tells none, and the id that it asks
+    for."""
+    for kind, pattern in _POLLS:
+        if found := pattern.search(path):
+            return kind, found["id"] or ""
+    return "", path.rstrip("/").rpartition("/")[2]
 
 
-def tap_of_poll(path: str, headers: Headers) -> Tap:
-    """Return a tap for the reply to a request without cost; `headers` are the reply's."""
-    kind, name = next(((kind, polled(path)) for kind, pattern in _POLLS if pattern.search(path)), ("", ""))
+def tap_of_poll(kind: str, name: str, headers: Headers) -> Tap:
+    """Return a tap for the reply to a request without cost, as :func:`polled` tells it; `headers` are the reply's."""
     if kind == "lines":
         return StreamTap(ResultLines(name), LineSplitter(), decoder_for(headers))
     google = StreamTap(GoogleResults(name), GoogleScanner(), decoder_for(headers))
     if kind == "google":
         return google
-    readers: dict[str, type[Reader]] = {
+    readers: dict[str, Callable[[], Reader]] = {
         "responses": ResponsesReader,
         "interactions": GoogleReader,
         "batch": BatchReader,
+        "deferred": partial(DeferredReader, name),
+        "video": partial(JobReader, "video", name),
+        "job": partial(JobReader, "job", name),
     }
-    reader = DeferredReader(name) if kind == "deferred" else readers.get(kind, PlainReader)()
+    made = readers.get(kind, PlainReader)
+    reader = made() if name else ListReader(made)
     reader.state.watches = True
     tap = tap_for(reader, headers, Facts(form=StreamForm.WHOLE))
-    return EitherTap(google, tap) if kind == "batch" else tap
+    return EitherTap(google, tap) if kind == "batch" and name else tap
+
+
+class ListReader(Reader):
+    """Reader of a list of work, each item read by a reader of its own; a reply without a list is one item."""
+
+    __slots__ = ("_made",)
+
+    def __init__(self, made: Callable[[], Reader]) -> None:
+        super().__init__()
+        self._made = made
+
+    def record(self, record: bytes) -> None:
+        """Nothing comes in pieces."""
+
+    def whole(self, body: bytes) -> None:
+        """What each used counts apart."""
+
+    def watch(self, body: bytes) -> None:
+        reply, self.state.listed = _LIST.read(body), []
+        for item in next((found for name in reply if (found := json_fields.items(reply, name))), [body]):
+            reader = self._made()
+            reader.state.watches = True
+            read_whole(reader, item)
+            self.state.listed.append(reader.state)
 
 
 class DeferredReader(PlainReader):

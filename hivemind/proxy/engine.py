@@ -59,6 +59,13 @@ class _Unattended:
         asyncio.get_running_loop().call_soon(self.engine.abandon, self.ticket)
 
 
+class FleetWorks(Protocol):
+    """What is used of :class:`hivemind.fleet.works.Works`."""
+
+    def begun(self, names: Sequence[str], agent: str) -> None: ...
+    def claim(self, names: Sequence[str], then: Callable[[bool, str], object], *, sure: bool) -> None: ...
+
+
 @dataclass(slots=True)
 class Hooks:
     """What an engine calls when something has happened."""
@@ -73,6 +80,8 @@ class Hooks:
     lease, or was met that concerns them all. Called once a report."""
     decided: Callable[[Command], object] | None = None
     """Called with each command that was carried out."""
+    works: FleetWorks | None = None
+    """Decides which proxy of a fleet books what work used; None: there are no others."""
 
 
 class Engine:
@@ -274,6 +283,10 @@ class Engine:
         """Note what a request began (:meth:`Scheduler.begin_work`)."""
         self._scheduler.begin_work(self._time(), ticket, name, kind, over=over)
         self._settle()
+        if self.hooks.works is not None:
+            self.hooks.works.begun((name,), ticket.agent.name)
+            if over:
+                self.hooks.works.claim((name,), lambda first, agent: None, sure=True)
 
     def leave_work(self, ticket: Ticket) -> None:
         """Have a ticket in flight until the work in the background has ended that it began, since its reply is over."""
@@ -286,10 +299,37 @@ class Engine:
         return self._scheduler.works.find(name) is not None
 
     def end_work(
-        self, name: str, request: Request, kind: Kind, used: Mapping[str, Usage], names: tuple[str, ...] = ()
+        self,
+        name: str,
+        request: Request,
+        kind: Kind,
+        used: Mapping[str, Usage],
+        names: tuple[str, ...] = (),
+        *,
+        sure: bool = True,
     ) -> None:
-        """Note that work has ended, and book what it used (:meth:`Scheduler.end_work`)."""
-        self._scheduler.end_work(self._time(), name, request, kind, used, names)
+        """Note that work has ended, and book what it used (:meth:`Scheduler.end_work`), unless another proxy of the
+        fleet has. Unless `sure`, it is work only where this proxy or another has begun it."""
+        works, fleet = self._scheduler.works, self.hooks.works
+        work = works.find(name)
+
+        def end(first: bool, agent: str) -> None:
+            asked = replace(request, agent=self.spelling(agent), parent=None) if agent else request
+            self._scheduler.end_work(self._time(), name, asked, kind, used, names, elsewhere=not first)
+            self._settle()
+
+        if fleet is None or not used or works.tells_later(name, names):
+            if sure or work is not None:
+                end(True, "")
+            return
+        if work is not None and names:
+            fleet.begun(names, work.agent)
+        ids = dict.fromkeys((works.id_of(name), name, *names, *(() if work is None else work.names)))
+        fleet.claim([*ids], end, sure=sure or work is not None)
+
+    def booked_elsewhere(self, name: str) -> None:
+        """Note that another proxy of the fleet has booked what this work used."""
+        self._scheduler.booked_elsewhere(self._time(), name)
         self._settle()
 
     def book(self, request: Request, model: str, usage: Usage) -> None:

@@ -617,8 +617,6 @@ class Exchange:
         return True
 
     def _succeed(self, status: int) -> None:
-        if self._tap is not None and self._tap.work is not None:
-            self._begin_work(self._tap.work)
         if self._goes_on():
             return
         if self.left:
@@ -635,7 +633,11 @@ class Exchange:
         """Leave the ticket to the work that goes on in the background after the reply, or note its end. Return whether
         there is any."""
         ticket, work = self.ticket, None if self._tap is None else self._tap.work
-        if not ticket.work or work is None:
+        if work is None:
+            return False
+        if ticket.state is TicketState.IN_FLIGHT:
+            self._begin_work(work)
+        if not ticket.work:
             return False
         if ticket.state is TicketState.IN_FLIGHT:
             self._engine.leave_work(ticket)
@@ -730,9 +732,10 @@ class Exchange:
         """Commit to this reply, and send its head unless a head was sent. Return a decoder where that one promised none
         of the upstream's encoding."""
         await self._stop_keepalive()
-        self._engine.first_content(self.ticket, self._used_so_far(), whole=self.call.holds)
         if self._tap is not None and self._tap.work is not None:
             self._begin_work(self._tap.work)
+        if not self.ticket.work:
+            self._engine.first_content(self.ticket, self._used_so_far(), whole=self.call.holds)
         if self.writer.started:
             return decoder_for(response.headers)
         await self.writer.start(response.status, self._head(response))

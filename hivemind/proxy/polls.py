@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hivemind.providers.base import Tap, WorkKind
+from hivemind.providers.base import Tap, TapState, WorkKind
 from hivemind.providers.results import polled, tap_of_poll
 from hivemind.proxy.asgi import StepRunner
 from hivemind.proxy.engine import Engine
@@ -21,13 +21,14 @@ class Poll:
         self._engine = engine
         self._steps = steps
         self._tap: Tap | None = None
-        self._name = call.work_name(polled(call.head.path) or call.head.path.rstrip("/").rpartition("/")[2])
+        kind, name = polled(call.head.path)
+        self._name = call.work_name(name)
         known = engine.ask_for_work(self._name)
         if call.head.method == b"DELETE":
             if known and response.status < 300:
                 self._end("background", {})
-        elif response.status == 200 and (known or polled(call.head.path)):
-            self._tap = tap_of_poll(call.head.path, response.headers)
+        elif response.status == 200 and (known or kind):
+            self._tap = tap_of_poll(kind, name, response.headers)
 
     async def read(self, data: bytes) -> None:
         """Read the next bytes of the reply."""
@@ -43,15 +44,27 @@ class Poll:
             return
         if (rest := tap.end()) is not None:
             await self._steps.run(rest)
-        state = tap.state
+        for state in tap.state.listed or (tap.state,):
+            self._book(state, sure=tap.state.listed is None)
+
+    def _book(self, state: TapState, *, sure: bool) -> None:
+        """Book what a reply states of one piece of work. Where it isn't `sure`, as in a list, others' isn't booked."""
         work, used = state.work, state.used or ({} if state.usage is None else {"": state.usage})
         if work is None or work.goes_on:
             return
         name = self._call.work_name(work.name)
-        if self._engine.ask_for_work(name) or (work.sure and used):
-            self._end(work.kind, used, name, tuple(map(self._call.work_name, work.names)))
+        if self._engine.ask_for_work(name) or used:
+            self._end(work.kind, used, name, tuple(map(self._call.work_name, work.names)), sure=sure and work.sure)
 
-    def _end(self, kind: WorkKind, used: Mapping[str, Usage], name: str = "", names: tuple[str, ...] = ()) -> None:
+    def _end(
+        self,
+        kind: WorkKind,
+        used: Mapping[str, Usage],
+        name: str = "",
+        names: tuple[str, ...] = (),
+        *,
+        sure: bool = True,
+    ) -> None:
         head = self._call.head
         self._engine.open_lane(head.lane, head.route.lane)
-        self._engine.end_work(name or self._name, scheduler_request(self._call), kind, used, names)
+        self._engine.end_work(name or self._name, scheduler_request(self._call), kind, used, names, sure=sure)

@@ -68,7 +68,7 @@ class FirstContent(TicketEvent, frozen=True):
 
 
 class WorkLeft(TicketEvent, frozen=True):
-    """The reply is over; the work in the background that it began holds the ticket's slot from now on."""
+    """What the request began goes on in the background, with the ticket's slot, and is told of by other requests."""
 
 
 class Progress(TicketEvent, frozen=True):
@@ -236,7 +236,7 @@ class WorkState:
 
     agent: str
     kind: str
-    """`background`, `batch`, or one that has ended and wasn't booked (:data:`.work.UNBOOKED`)."""
+    """`background`, `batch`, `video`, `job`, or one that has ended and wasn't booked (:data:`.work.UNBOOKED`)."""
     count: int
     oldest_s: float
     """Since the oldest of it began."""

@@ -401,9 +401,9 @@ class Lane:
             self._doubted.add((reading.kind, absurd))
             self._emit(ev.ResetDoubted(now, self.key, family, reading.kind, reset_in_s, absurd))
 
-    def succeeded(self, now: float, ticket: Ticket, ttft_s: float, so_far: Usage | None, *, whole: bool) -> bool:
-        """Count a first content, or a whole answer: a latency sample for AIMD, a success for the circuit. Return
-        whether that may have made room."""
+    def succeeded(self, now: float, ticket: Ticket, ttft_s: float | None, so_far: Usage | None, *, whole: bool) -> bool:
+        """Count a first content, or a whole answer: a latency sample for AIMD, a success for the circuit; without
+        `ttft_s` a reply that is neither. Return whether that may have made room."""
         self.proven = True
         if self.refusal:
             self.refusal, self.used_up, self.disproved = "", False, 0
@@ -419,12 +419,22 @@ class Lane:
             self._faults.answered(now, ticket.fault)
         if not self.settings.backpressure:
             return False
+        changed = ttft_s is not None and self._sampled(now, ticket, ttft_s, so_far, whole=whole)
+        if self._refused_cut is not None and self._regain(now, family, ticket.granted_at):
+            changed = True
+        if self.circuit.report(now, ticket.id, ticket.epoch, True, family):
+            self.report_circuit(now, "probe succeeded")
+            changed = True
+        return changed
+
+    def _sampled(self, now: float, ticket: Ticket, ttft_s: float, so_far: Usage | None, *, whole: bool) -> bool:
+        """Take a latency sample for AIMD. Return whether the level changed."""
         before = self.aimd.level
         excess_s, alone = 0.0, self._in_flight(now, ticket) <= ALONE
         ticket.alone, ticket.ttft_s = alone, None if whole else ttft_s
         if not alone:
             inputs = self.estimators.fresh_input(ticket, so_far)
-            pace = allowance.pace
+            pace = self.allowances[ticket.request.family].pace
             outputs = so_far.output_tokens if whole and so_far is not None else 0
             least_s = (pace.whole if whole else pace.first).estimate(inputs, outputs)
             if ttft_s > least_s:
@@ -438,11 +448,6 @@ class Lane:
                 self._fault_cut = None
             cause = "latency" if slow else "knee" if reach < before else "grow"
             self.push_level(now, cause, self.aimd.too_slow_s if slow else None)
-        if self._refused_cut is not None and self._regain(now, family, ticket.granted_at):
-            changed = True
-        if self.circuit.report(now, ticket.id, ticket.epoch, True, family):
-            self.report_circuit(now, "probe succeeded")
-            changed = True
         return changed
 
     def _in_flight(self, now: float, ticket: Ticket) -> float:

@@ -144,7 +144,13 @@ class Ledger:
         self.unsaved.add(agent.name)
         if usage is not None and self._price is None:
             self._wait(agent, Unpriced(ticket.provider, model, usage))
-        if (unpriced or guessed) and model not in agent.unpriced_models and len(agent.unpriced_models) < MOST_UNPRICED:
+        if unpriced or guessed:
+            self.tell_unpriced(agent, model, now, guessed=guessed)
+
+    def tell_unpriced(self, agent: Agent, model: str, now: float, *, guessed: bool = False) -> None:
+        """Tell once that the price of what an agent used isn't known, where a budget counts dollars; `guessed`: it
+        counts another model's."""
+        if model not in agent.unpriced_models and len(agent.unpriced_models) < MOST_UNPRICED:
             agent.unpriced_models.add(model)
             if any(account.budget.dollars is not None for account in agent.limits):
                 self._emit(PriceUnknown(now, agent.name, model, guessed))

@@ -287,13 +287,14 @@ class Scheduler(Dispatcher):
         if (earlier := works.tickets.pop(name, None)) is not None:  # a run that goes on after another request
             self.succeed(now, earlier, 200, None)
         works.put(name, Work(request.agent, request.lane, request.model, kind, now, over, over))
-        if over or kind == "batch":
+        if over or kind != "background":
             return
         ticket.work = name
         works.tickets[name], works.asked_at[name] = ticket, math.inf
+        self.events.append(ev.WorkLeft(now, ticket.id, ticket.agent.name, request.lane))
         if not ticket.content_started:  # that there is a reply proves the upstream; it isn't the answer's first content
             ticket.content_started, lane = True, self.lanes[request.lane]
-            if lane.succeeded(now, ticket, now - ticket.granted_at, None, whole=True):
+            if lane.succeeded(now, ticket, None, None, whole=True):
                 self.pump(lane, now)
 
     def leave_work(self, now: float, ticket: Ticket) -> None:
@@ -301,7 +302,6 @@ class Scheduler(Dispatcher):
         ticket.so_far = None  # or a restart would count it, and then what the work states
         self.works.asked_at[ticket.work] = now
         self.timers.set(now + UNASKED_S, ticket)
-        self.events.append(ev.WorkLeft(now, ticket.id, ticket.agent.name, ticket.request.lane))
 
     def ask_for_work(self, now: float, name: str) -> None:
         """Note that somebody asks for it."""
@@ -309,24 +309,45 @@ class Scheduler(Dispatcher):
             self.works.asked_at[name] = now
 
     def end_work(
-        self, now: float, name: str, request: Request, kind: Kind, used: Mapping[str, Usage], names: tuple[str, ...]
+        self,
+        now: float,
+        name: str,
+        request: Request,
+        kind: Kind,
+        used: Mapping[str, Usage],
+        names: tuple[str, ...],
+        *,
+        elsewhere: bool = False,
     ) -> None:
-        """Note that it has ended, and book what it used, by model, unless that is booked. `request` asked for it, and
-        is charged where nobody is known to have begun it; `names` are the ids of files with its results."""
+        """Note that it has ended, and book what it used, by model, unless that is booked, be it `elsewhere`. `request`
+        asked for it, and is charged where nobody is known to have begun it; `names` are the ids of files with its
+        results."""
         works = self.works
         name = works.id_of(name)
         work = works.find(name) or Work(request.agent, request.lane, request.model, kind, now)
+        stated = bool(used)  # be it nothing
         used = {model: usage for model, usage in used.items() if usage.total}
-        booked = work.booked or any(each.booked for file in names if (each := works.find(file)) is not None)
+        booked = elsewhere or works.is_booked(name, names)
         if works.asked_at.get(name) == math.inf:
             return  # the open stream will tell
-        works.put(name, replace(work, over=True, booked=booked or bool(used), names=names or work.names))
+        works.put(name, replace(work, over=True, booked=booked or stated, names=names or work.names))
+        if work.kind in ("video", "job") and not (booked or stated or work.over):
+            self.ledger.tell_unpriced(self.meet(work.agent, now, None), work.model, now)
         if (ticket := works.tickets.pop(name, None)) is not None:
             usage = None if booked or not used else used.pop(next(iter(used)))
             self.succeed(now, ticket, 200, usage)
         if not booked:
             for model, usage in used.items():
                 self.book(now, replace(request, agent=work.agent, parent=None), model or work.model, usage)
+
+    def booked_elsewhere(self, now: float, name: str) -> None:
+        """Note that it has ended, and that another proxy of the fleet has booked what it used."""
+        works, name = self.works, self.works.id_of(name)
+        if (work := works.find(name)) is None or works.tells_later(name, ()):
+            return
+        works.put(name, replace(work, over=True, booked=True))
+        if (ticket := works.tickets.pop(name, None)) is not None:
+            self.succeed(now, ticket, 200, None)
 
     def book(self, now: float, request: Request, model: str, usage: Usage) -> None:
         """Charge an agent with what was used on account of a request but not by its own answer: by another model, or

@@ -1,14 +1,15 @@
-"""Work that goes on after the reply that began it: responses in the background, and batches.
+"""Work that goes on after the reply that began it: responses in the background, batches, videos and other jobs.
 
 Its provider tells an id when it begins, and later, whenever it is asked, what the work used. So each id is remembered
 with the agent that began it, and what it used is booked once.
 
-A response in the background keeps the slot of its request until it has ended. A batch doesn't: it has limits of its own
-at the provider, and may take a day.
+A response in the background keeps the slot of its request until it has ended. The others don't: they have
+limits of their own at the provider, and a batch may take a day.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -18,15 +19,20 @@ from hivemind.scheduler.events import WorkState
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import record
 
-Kind = Literal["background", "batch"]
-UNBOOKED = "ended, not booked: batch"
+Kind = Literal["background", "batch", "video", "job"]
+UNBOOKED: dict[Kind, str] = {
+    "batch": "ended, not booked: batch",
+    "video": "ended, price unknown: video",
+    "job": "ended, price unknown: job",
+}
+"""What has ended without a word of what it used, which isn't known to be nothing."""
 KEPT = 10_000
 """Ids that are remembered; beyond it those go that were met longest ago."""
 UNASKED_S = 600.0
 """Work in the background that nobody has asked for in this time counts as ended: OpenAI keeps what it brings for about
 ten minutes (https://developers.openai.com/docs/guides/background)."""
 LONGEST_S = 48 * 3600.0
-"""A batch counts as ended after this time; providers end theirs after 24 or 48 hours."""
+"""What isn't in the background counts as ended after this time; providers end batches after 24 or 48 hours."""
 
 
 @record
@@ -57,7 +63,7 @@ class Works:
     """When these were asked for last; infinity while they are told of in an open stream."""
     _going_on: set[str] = field(default_factory=set)
     _unbooked: set[str] = field(default_factory=set)
-    """Batches that have ended, of which nothing has stated what they used."""
+    """What has ended, other than in the background, and nothing has stated what it used."""
     _names: dict[str, str] = field(default_factory=dict)
     """Ids of work by those of its files."""
 
@@ -68,6 +74,14 @@ class Works:
     def find(self, name: str) -> Work | None:
         """Return the work of which this is the id, or the id of a file; None: it isn't known."""
         return self.by_id.get(self.id_of(name))
+
+    def is_booked(self, name: str, names: tuple[str, ...]) -> bool:
+        """Return whether what work used is booked; `names` are the ids of files with its results."""
+        return any(work.booked for each in (name, *names) if (work := self.find(each)) is not None)
+
+    def tells_later(self, name: str, names: tuple[str, ...]) -> bool:
+        """Return whether nothing is to be booked now: it is, or an open stream will tell."""
+        return self.asked_at.get(self.id_of(name)) == math.inf or self.is_booked(name, names)
 
     def put(self, name: str, work: Work) -> None:
         """Remember this of an id, in place of what was."""
@@ -82,7 +96,7 @@ class Works:
             self.asked_at.pop(name, None)
         else:
             self._going_on.add(name)
-        if work.over and work.kind == "batch" and not work.booked:
+        if work.over and work.kind in UNBOOKED and not work.booked:
             self._unbooked.add(name)
         else:
             self._unbooked.discard(name)
@@ -96,7 +110,7 @@ class Works:
         self.unsaved.add(name)
 
     def state(self, now: float) -> tuple[WorkState, ...]:
-        """Return what goes on, by agent and kind, and for as long the batches that ended without being booked."""
+        """Return what goes on, by agent and kind, and for as long what has ended without being booked."""
         counts: Counter[tuple[str, str]] = Counter()
         oldest: dict[tuple[str, str], float] = {}
         for name in [*self._going_on, *self._unbooked]:
@@ -105,7 +119,7 @@ class Works:
                 self.put(name, replace(work, over=True))
                 self._unbooked.discard(name)
                 continue
-            key = work.agent, UNBOOKED if work.over else work.kind
+            key = work.agent, UNBOOKED[work.kind] if work.over else work.kind
             counts[key] += 1
             oldest[key] = min(oldest.get(key, now), work.began_at)
         return tuple(WorkState(*key, counts[key], now - oldest[key]) for key in sorted(counts))

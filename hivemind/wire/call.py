@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 
 from hivemind.providers.base import Facts
 from hivemind.providers.clients import Client
@@ -29,6 +30,7 @@ from hivemind.upstream.base import (
     UpstreamRequest,
     UpstreamTimeout,
 )
+from hivemind.wire.fleet_lanes import place_of
 from hivemind.wire.identity import Identity
 from hivemind.wire.links import Links
 from hivemind.wire.request_head import Headers, without
@@ -129,8 +131,11 @@ class Call:
         return head.free and not (body and (head.method != b"POST" or is_answered(head.path, body)))
 
     def work_name(self, name: str) -> str:
-        """Return under which name work of this id is remembered: each upstream has its own ids."""
-        return f"{self.head.route.origin.name}:{name}"[:_LONGEST_NAME]
+        """Return under which name work of this id is remembered, by every proxy of a fleet: each upstream has its own
+        ids."""
+        if len(name) > _LONGEST_NAME:
+            name = sha256(name.encode()).hexdigest()
+        return f"{place_of(self.head.route.origin.url)} {name}"
 
     def outgoing(self, committed: bool, silent_s: float) -> UpstreamRequest:
         """Return the request to send, to which nothing may come for `silent_s`; a response that was begun without an

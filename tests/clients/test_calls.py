@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import random
 import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -18,6 +19,11 @@ import pytest
 from clients.installed import PATH, missing, python_with
 from proxy.kit import proxying
 from proxy.wire import JSON, SSE, chunked, event, http
+from starlette.types import Receive, Scope, Send
+
+from hivemind.scheduler.commands import SetBudget
+from hivemind_mock.provider.answer import read_body
+from hivemind_mock.provider.serve import serving as serving_app
 
 pytestmark = pytest.mark.clients
 CALLS = Path(__file__).with_name("calls") / "calls.py"
@@ -206,3 +212,74 @@ async def test_nothing_that_creates_is_run_twice(sdk: str, fault: str) -> None:
     looks = [each for each in again if each[1] not in ("POST", "PATCH") or ONLY_COMPUTES.search(each[2])]
     assert looks
     assert fault == "429" or looks == again
+
+
+class Paid:
+    """A provider of work in the background, batches and advised answers, that counts what each used."""
+
+    def __init__(self) -> None:
+        self.used = 0
+        self._draw = random.Random(33)
+        self._ids: dict[str, dict[str, int]] = {}
+        self._looks: set[str] = set()
+
+    def _use(self) -> dict[str, int]:
+        usage = {"input_tokens": self._draw.randrange(9_000), "output_tokens": self._draw.randrange(9_000)}
+        self.used += sum(usage.values())
+        return usage
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = await read_body(receive) or b""
+        host = dict(scope["headers"])[b"host"].decode()
+        media, answer = self._answer(scope["path"].removeprefix("/v1/"), body, f"http://{host}")
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", media)]})
+        await send({"type": "http.response.body", "body": answer})
+
+    def _answer(self, path: str, body: bytes, url: str) -> tuple[bytes, bytes]:
+        name = f"id_{len(self._ids)}"
+        if path in ("responses", "messages/batches"):
+            self._ids[name] = self._use()
+        if path == "messages":
+            return b"application/json", json.dumps(self._advised()).encode()
+        if path.startswith("messages/batches") and not path.endswith("/results"):
+            name, state = (name, "in_progress") if path.endswith("batches") else (path.split("/")[2], "ended")
+            batch = {"id": name, "type": "message_batch", "processing_status": state}
+            batch["results_url"] = f"{url}/v1/messages/batches/{name}/results"
+            return b"application/json", json.dumps(batch).encode()
+        if path.startswith("messages/batches/"):
+            message = {"type": "message", "model": "claude-sonnet-4-5", "usage": self._ids[path.split("/")[2]]}
+            line = {"custom_id": "1", "result": {"type": "succeeded", "message": message}}
+            return b"application/x-jsonl", json.dumps(line).encode() + b"\n"
+        name = name if path == "responses" else path.split("/")[1]
+        begun = {**RESPONSE, "id": name, "usage": None}
+        done = {**begun, "status": "completed", "usage": self._ids.get(name)}
+        if b'"stream"' in body:
+            events = event("response.created", sequence_number=0, response=begun)
+            return b"text/event-stream", events + event("response.completed", sequence_number=1, response=done)
+        ended = path != "responses" and name in self._looks
+        self._looks.add(name)
+        return b"application/json", json.dumps(done if ended else begun).encode()
+
+    def _advised(self) -> dict[str, Any]:
+        own, advice = self._use(), {**self._use(), "type": "advisor_message", "model": "claude-opus-4-6"}
+        message = {"id": "m", "type": "message", "role": "assistant", "model": "claude-sonnet-4-5", "content": []}
+        usage = {**own, "iterations": [{**own, "type": "message"}, advice]}
+        return {**message, "stop_reason": "end_turn", "usage": usage}
+
+
+async def test_an_agent_that_only_uses_what_is_paid_beside_chat() -> None:
+    """It ends at its budget as the provider counts it, by work in the background, batches and advisors alone."""
+    program = python_with("anthropic")
+    if why := missing(program):
+        pytest.skip(why)
+    provider, budget = Paid(), 1_000_000
+    async with serving_app(provider) as url, proxying(f"lab={url}", hangs_s=HANGS_S) as running:
+        running.proxy.engine.apply(SetBudget("a", tokens=budget), "test")
+        spend = str(CALLS.with_name("spend.py"))
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(program, spend, f"{running.url}/agent/a", stdout=pipe)
+        assert (await process.communicate())[0] == b"400\n"
+        agent = running.proxy.engine.find("a")
+        assert agent is not None
+        assert agent.own.ever.tokens == provider.used
+        assert budget <= provider.used < 1.02 * budget

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from proxy.kit import Close, Hang, Running, between, raw, request
-from proxy.wire import END, JSON, SSE, chunk, chunked, event, head, http
+from proxy.wire import END, JSON, SSE, chunk, chunked, data, event, head, http
 
 from hivemind.scheduler.commands import SetBudget, StopAgent
+from hivemind.scheduler.events import FirstContent, PriceUnknown
 from hivemind.scheduler.types import Usage
 from hivemind.scheduler.work import UNBOOKED
 
@@ -126,6 +127,10 @@ OTHERS: dict[str, list[tuple[str, bytes, bytes, int]]] = {
         (f"{RUNS}/run_1/submit_tool_outputs", b'{"tool_outputs": []}', http(200, RUN), 1),
         (f"{RUNS}/run_1", b"", http(200, {**RUN, "status": "incomplete", "usage": TOKENS}), 0),
     ],
+    "a run in a list": [
+        (RUNS, b'{"assistant_id": "a"}', http(200, RUN), 1),
+        (f"{RUNS}?limit=1", b"", http(200, {"data": [{**RUN, "status": "completed", "usage": TOKENS}]}), 0),
+    ],
     "a deferred completion": [
         ("/v1/chat/completions", b'{"model": "grok-4", "messages": [], "deferred": true}', DEFERRED, 1),
         ("/v1/chat/deferred-completion/d-1", b"", http(202), 1),
@@ -160,27 +165,215 @@ async def test_a_batch_that_ends_without_a_word_of_what_it_used() -> None:
         await asked(running, "POST", JOBS, b'{"model": "publishers/google/models/gemini-2.5-flash"}')
         assert [each.kind for each in running.snapshot().work] == ["batch"]
         await asked(running, "GET", f"{JOBS}/7")
-        assert [each.kind for each in running.snapshot().work] == [UNBOOKED]
+        assert [each.kind for each in running.snapshot().work] == [UNBOOKED["batch"]]
         assert used(running) == 0
 
 
+RUN_DONE = {**RUN, "status": "completed", "usage": TOKENS}
+STREAMS: dict[str, tuple[str, bytes, list[bytes], bytes, str, dict[str, object]]] = {
+    "a response": (
+        "/v1/responses",
+        STREAMED,
+        [BEGUN],
+        event("response.completed", sequence_number=1, response=response("completed", usage=USED)),
+        "/v1/responses/resp_1",
+        response("completed", usage=USED),
+    ),
+    "a thread and its run": (
+        "/v1/threads/runs",
+        b'{"assistant_id": "a", "stream": true}',
+        [
+            b"event: thread.created\n" + data(id="t", object="thread"),
+            b"event: thread.run.created\n" + data(**RUN),
+        ],
+        b"event: thread.run.completed\n" + data(**RUN_DONE),
+        f"{RUNS}/run_1",
+        RUN_DONE,
+    ),
+    "a run that goes on with its tools' outputs": (
+        f"{RUNS}/run_1/submit_tool_outputs",
+        b'{"tool_outputs": [], "stream": true}',
+        [b"event: thread.run.queued\n" + data(**RUN)],
+        b"event: thread.run.completed\n" + data(**RUN_DONE),
+        f"{RUNS}/run_1",
+        RUN_DONE,
+    ),
+}
+
+
+MULTIPART = b"""--b\r\nContent-Disposition: form-data; name="prompt"\r\n\r\na cat\r
+--b\r\nContent-Disposition: form-data; name="model"\r\n\r\nsora-2-pro\r\n--b--\r\n"""
+FORM = "content-type: multipart/form-data; boundary=b"
+OPERATION = "projects/p/locations/l/publishers/google/models/veo-3/operations/7"
+PRICED: dict[str, tuple[str, bytes, str, dict[str, object], tuple[str, bytes], dict[str, object], str]] = {
+    "video: OpenAI's": (
+        "/v1/videos",
+        MULTIPART,
+        "sora-2-pro",
+        {"id": "video_1", "object": "video", "status": "queued", "progress": 0},
+        ("/v1/videos/video_1", b""),
+        {"id": "video_1", "object": "video", "status": "completed", "progress": 100},
+        "",
+    ),
+    "video: Azure's": (
+        "/openai/v1/video/generations/jobs",
+        b'{"model": "sora", "prompt": "a cat", "n_seconds": 5}',
+        "sora",
+        {"id": "task_1", "status": "preprocessing"},
+        ("/openai/v1/video/generations/jobs/task_1?api-version=preview", b""),
+        {"id": "task_1", "status": "succeeded", "generations": [{"id": "gen_1"}]},
+        "",
+    ),
+    "video: xAI's": (
+        "/v1/videos/generations",
+        b'{"model": "grok-imagine-video", "prompt": "a cat"}',
+        "grok-imagine-video",
+        {"request_id": "r-1"},
+        ("/v1/videos/r-1", b""),
+        {"video": {"url": "https://v.example/1.mp4", "duration": 6}, "model": "grok-imagine-video"},
+        "",
+    ),
+    "video: Gemini's": (
+        "/v1beta/models/veo-3:predictLongRunning",
+        b'{"instances": [{"prompt": "a cat"}]}',
+        "veo-3",
+        {"name": "models/veo-3/operations/7"},
+        ("/v1beta/models/veo-3/operations/7", b""),
+        {"name": "models/veo-3/operations/7", "done": True, "response": {"generateVideoResponse": {}}},
+        "",
+    ),
+    "video: Vertex's, asked for by a POST": (
+        "/v1/projects/p/locations/l/publishers/google/models/veo-3:predictLongRunning",
+        b'{"instances": [{"prompt": "a cat"}]}',
+        "veo-3",
+        {"name": OPERATION},
+        (
+            "/v1/projects/p/locations/l/publishers/google/models/veo-3:fetchPredictOperation",
+            json.dumps({"operationName": OPERATION}).encode(),
+        ),
+        {"name": OPERATION, "done": True, "response": {"videos": [{"bytesBase64Encoded": "AAAA" * 100_000}]}},
+        "",
+    ),
+    "video: Alibaba's, in vain": (
+        "/api/v1/services/aigc/video-generation/video-synthesis",
+        b'{"model": "wan2.2-t2v-plus", "input": {"prompt": "a cat"}}',
+        "wan2.2-t2v-plus",
+        {"request_id": "q", "output": {"task_id": "t-1", "task_status": "PENDING"}},
+        ("/api/v1/tasks/t-1", b""),
+        {"request_id": "p", "output": {"task_id": "t-1", "task_status": "FAILED", "message": "no"}},
+        "nothing",
+    ),
+    "video: Volcengine's, which states tokens": (
+        "/api/v3/contents/generations/tasks",
+        b'{"model": "seedance-1-0-pro", "content": [{"type": "text", "text": "a cat"}]}',
+        "seedance-1-0-pro",
+        {"id": "cgt-1"},
+        ("/api/v3/contents/generations/tasks/cgt-1", b""),
+        {"id": "cgt-1", "status": "succeeded", "usage": {"completion_tokens": 246840, "total_tokens": 246840}},
+        "246840",
+    ),
+    "job: a training": (
+        "/v1/fine_tuning/jobs",
+        b'{"model": "gpt-4o", "training_file": "file-1"}',
+        "gpt-4o",
+        {"id": "ftjob-1", "status": "validating_files"},
+        ("/v1/fine_tuning/jobs/ftjob-1", b""),
+        {"id": "ftjob-1", "status": "succeeded", "model": "gpt-4o", "trained_tokens": 5000},
+        "",
+    ),
+    "job: a run of an eval, which states tokens": (
+        "/v1/evals/e/runs",
+        b'{"data_source": {"type": "completions", "model": "gpt-4o"}}',
+        "gpt-4o",
+        {"id": "evalrun_1", "status": "queued", "per_model_usage": None},
+        ("/v1/evals/e/runs/evalrun_1", b""),
+        {
+            "id": "evalrun_1",
+            "status": "completed",
+            "per_model_usage": [
+                {"model_name": "gpt-4o", "prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 150},
+                {"model_name": "o4-mini", "prompt_tokens": 20, "completion_tokens": 5, "total_tokens": 25},
+            ],
+        },
+        "175",
+    ),
+    "job: a dream, which states tokens": (
+        "/v1/dreams",
+        b'{"model": "claude-opus-4-6", "inputs": []}',
+        "claude-opus-4-6",
+        {"id": "drm_1", "type": "dream", "status": "pending", "usage": {"input_tokens": 0, "output_tokens": 0}},
+        ("/v1/dreams/drm_1?beta=true", b""),
+        {"id": "drm_1", "type": "dream", "status": "canceled", "usage": {"input_tokens": 70, "output_tokens": 7}},
+        "77",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PRICED)
+async def test_a_video_or_another_job(name: str) -> None:
+    """It is work beside the slots, without made-up tokens, and told as of unknown price once it has ended, unless it
+    came to nothing or its provider states tokens."""
+    path, body, model, begun, (poll, asking), done, used_up = PRICED[name]
+    media = FORM if body is MULTIPART else JSON
+    going_on = {**begun, "done": False}
+    replies = [[http(200, each)] for each in (begun, going_on, done, done)]
+    async with between(*replies) as (running, upstream):
+        running.proxy.engine.price_by(lambda provider, model, usage: None)
+        running.proxy.engine.apply(SetBudget("a", dollars=1.0), "test")
+        unpriced: list[PriceUnknown] = []
+        running.proxy.engine.hooks.watched[PriceUnknown] = unpriced.append
+        async with raw(running.port) as client:
+            await client.send(request(f"/agent/a{path}", body, media))
+            await client.body((await client.head())[1])
+        for ended in (False, True, True):
+            shown = [(each.agent, each.kind, each.count) for each in running.snapshot().work]
+            assert (shown, used(running), in_flight(running)) == ([("a", name.partition(":")[0], 1)], 0, 0) or ended
+            await asked(running, "POST" if asking else "GET", poll, asking, agent="b")
+        kinds = [] if used_up else [f"ended, price unknown: {name.partition(':')[0]}"]
+        assert [each.kind for each in running.snapshot().work] == kinds
+        assert (used(running), used(running, "b")) == (int(used_up) if used_up.isdigit() else 0, 0)
+        assert model in {each.model for each in unpriced} or used_up == "nothing"
+        assert len(upstream.requests) == 4
+
+
+async def test_a_video_without_a_known_price_is_refused() -> None:
+    """Where a budget in dollars refuses what has none."""
+    async with between([http(200, {"id": "video_1", "status": "queued"})], budget={"unpriced": "refuse"}) as (
+        running,
+        up,
+    ):
+        running.proxy.engine.price_by(lambda provider, model, usage: None)
+        running.proxy.engine.apply(SetBudget("a", dollars=1.0), "test")
+        for path, body, *_ in PRICED.values():
+            async with raw(running.port) as client:
+                await client.send(request(f"/agent/a{path}", body, FORM if body is MULTIPART else JSON))
+                assert (await client.head())[0] == 400
+        assert up.requests == []
+
+
 @pytest.mark.parametrize("ending", ["cut", "left", "whole"])
-async def test_a_stream_in_the_background(ending: str) -> None:
-    """Its id reaches the client at once; after a cut, and when the client leaves, the work is in flight until somebody
-    learns what it used. What the stream told isn't booked again."""
-    done = response("completed", usage=USED)
+@pytest.mark.parametrize("name", STREAMS)
+async def test_a_stream_in_the_background(name: str, ending: str) -> None:
+    """Its id reaches the client at once, and isn't its first content; after a cut, and when the client leaves, the work
+    is in flight until somebody learns what it used. What the stream told isn't booked again."""
+    path, body, begun, last, poll, done = STREAMS[name]
     rests: dict[str, list[Any]] = {
         "cut": [asyncio.Event(), Close()],
         "left": [Hang()],
-        "whole": [asyncio.Event(), chunk(event("response.completed", sequence_number=1, response=done)) + END],
+        "whole": [asyncio.Event(), chunk(last) + END],
     }
     rest = rests[ending]
-    async with between([head(SSE) + chunk(BEGUN), *rest], [http(200, done)]) as (running, upstream):
+    async with between([head(SSE), *map(chunk, begun), *rest], [http(200, done)]) as (running, upstream):
+        seen: list[FirstContent] = []
+        running.proxy.engine.hooks.watched[FirstContent] = seen.append
         async with raw(running.port) as client:
-            await client.send(request("/agent/a/v1/responses", STREAMED, JSON))
+            await client.send(request(f"/agent/a{path}", body, JSON))
             assert (await client.head())[0] == 200
-            assert b"resp_1" in await client.chunk()
+            got = b""
+            while str(done["id"]).encode() not in got:
+                got += await client.chunk()
             assert (used(running), in_flight(running)) == (0, 1)
+            assert [each.state for each in running.proxy.engine.requests(0).changed] == ["background"]
             if ending != "left":
                 rest[0].set()
                 await (client.rest() if ending == "cut" else client.body([]))
@@ -189,9 +382,11 @@ async def test_a_stream_in_the_background(ending: str) -> None:
             assert used(running) == ALL
         else:
             assert in_flight(running) == 1
-        await asked(running, *POLL)
-        assert (used(running), in_flight(running)) == (ALL, 0)
-        assert len(upstream.requests) == 2
+        for _ in range(2):
+            await asked(running, "GET", poll)
+            assert (used(running), in_flight(running)) == (ALL, 0)
+        assert len(upstream.requests) == 3
+        assert seen == []
 
 
 async def test_a_stopped_agent_has_nothing_in_the_background() -> None:
@@ -300,6 +495,34 @@ BATCHES: dict[str, tuple[str, bytes, dict[str, object], list[tuple[str, bytes]]]
         [
             ("/v1/files/file-1/content", http(200, OUTPUTS, PLAIN)),
             ("/v1/batches/batch_1", http(200, {**OVER, "model": "gpt-4o", "usage": STATED})),
+        ],
+    ),
+    "OpenAI's, in a list with another's": (
+        "/v1/batches",
+        b"{}",
+        BATCH,
+        [
+            (
+                "/v1/batches?limit=20",
+                http(200, {"data": [{**OVER, "model": "gpt-4o", "usage": STATED, "id": n} for n in ("x", "batch_1")]}),
+            )
+        ],
+    ),
+    "Together's, in its file": (
+        "/v1/batches",
+        b"{}",
+        {"job": {**BATCH, "status": "VALIDATING"}, "warning": None},
+        [("/v1/batches/batch_1", http(200, OVER)), ("/v1/files/file-1/content", http(200, OUTPUTS, PLAIN))],
+    ),
+    "Mistral's, inlined": (
+        "/v1/batch/jobs",
+        b"{}",
+        {"id": "b", "status": "QUEUED"},
+        [
+            (
+                "/v1/batch/jobs/b?inline=true",
+                http(200, {"id": "b", "status": "SUCCESS", "model": "gpt-4o", "outputs": [{"response": CHAT}] * 2}),
+            )
         ],
     ),
     "Google's, inlined": (

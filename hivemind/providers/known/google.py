@@ -82,6 +82,12 @@ PROVIDER = Provider(
             seen="2026-09",
         ),
         Path(
+            path=r"/models/[A-Za-z0-9_.@-]+:fetchPredictOperation",
+            example="/v1/projects/p/locations/us-central1/publishers/google/models/veo-3.1-generate-001:fetchPredictOperation",
+            source="https://docs.cloud.google.com/vertex-ai/generative-ai/docs/model-reference/veo-video-generation",
+            seen="2026-11",
+        ),
+        Path(
             path=r"/v1internal:(?:countTokens|loadCodeAssist|onboardUser|listExperiments|retrieveUserQuota|recordCodeAssistMetrics)",
             example="/v1internal:loadCodeAssist",
             source="https://github.com/google-gemini/gemini-cli, packages/core/src/code_assist/server.ts",
