@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Literal, Protocol
 
 from hivemind.scheduler.config import AimdConfig
-from hivemind.scheduler.types import Failure, Usage, Utilisation, WindowReading, record
+from hivemind.scheduler.types import Computed, Failure, Usage, Utilisation, WindowReading, record
 
 Headers = Sequence[tuple[bytes, bytes]]
 """Names in lower case."""
@@ -114,6 +114,8 @@ class TapState:
     watches: bool = False
     """What it says of work that goes on after it is looked for."""
     work: WorkSign | None = None
+    computed: Computed | None = None
+    """How long the server says that it computed; None: it says nothing."""
     used: dict[str, Usage] | None = None
     """What is used apart from :attr:`usage`, by model: what a batch's results state, or other models in the course of
     an answer; by this name, empty for that of the request."""
