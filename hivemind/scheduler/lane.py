@@ -554,13 +554,15 @@ class Lane:
         blame, ticket.fault = self._faults.judge(
             now, request.agent, ticket.fault, failure, answered_from, others=others
         )
-        if blame in _EXCUSES:
+        fault = ticket.fault
+        if fault is not None and blame in _EXCUSES and (fault.own or fault.count > 1):
             self.circuit.forgive(ticket.id)
             if self._fault_cut is not None and self.aimd.regain(now, self._fault_cut[0]):
                 self.push_level(now, "grow")
             self._fault_cut = None
-        if blame is Blame.OWN:
-            self.retries.refund(ticket.attempts - 1)
+            if not fault.free:
+                self.retries.refund(ticket.attempts - 1 - fault.refunded)
+                fault.refunded = ticket.attempts - 1
         return blame
 
     def _refused_alone(self, now: float, family: str) -> bool:
