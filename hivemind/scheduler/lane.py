@@ -218,12 +218,12 @@ class Lane:
         if window_s > 0 and self.config.grows:
             grown, window_s = allowance.grow(now, ticket, self.aimd.settle_s)
             for window in grown:
-                self._assumed_changed(now, family, window)
+                self.assumed_changed(now, family, window)
         return max(delay_s, window_s)
 
-    def _assumed_changed(self, now: float, family: str, window: Window, *, refused: bool = False) -> None:
-        assert window.limit is not None
-        self._emit(ev.AssumedLimitChanged(now, self.key, family, window.kind, window.limit, refused))
+    def assumed_changed(self, now: float, family: str, window: Window, *, refused: bool = False) -> None:
+        """Report that a limit has changed that is only assumed."""
+        self._emit(ev.AssumedLimitChanged(now, self.key, family, window.kind, window.full, refused))
 
     def family_gate(self, family: str, now: float) -> tuple[str, float] | None:
         """Return the gate that is shut to this family, though not to the lane, and the seconds until it opens (inf:
@@ -519,7 +519,10 @@ class Lane:
             failure.kind is FailureKind.RATE_LIMITED
             and (cut := self.allowances[family].refused(now, ticket)) is not None
         ):
-            self._assumed_changed(now, family, cut, refused=True)
+            if self.leasing is None:
+                self.assumed_changed(now, family, cut, refused=True)
+            else:
+                self.leasing.urgent = True
         alone = failure.kind in _OF_A_MODEL and self._refused_alone(now, family)
         if failure.delay_s and failure.retryable and failure.kind in _PAUSING and failure.delay_s <= MAX_PAUSE_S:
             paused = family if alone else None
