@@ -26,6 +26,7 @@
 -- RESERVE: Share of a limit that only CRITICAL is given, as long as there are such requests: a full window frees
 --   little in any one second.
 -- RESERVED_FOR_S: After the last CRITICAL request.
+-- GROWTH, REFUSED_GROWTH, LEAST_FULL: As in hivemind.scheduler.limits.
 --
 -- What is kept:
 -- MemberWindow: What a member last told of one window, and what it is due.
@@ -37,6 +38,7 @@
 --   mine_before: and in the one before
 --   lapsed: credits that counted as spent when it fell silent
 --   lapsed_at: the second of the ring in which they did
+--   open: of an assumed limit, what its requests in flight have taken
 -- Member: One member of the fleet.
 --   slots: as last answered
 --   slots_before: as answered before that: in force until the next report shows that the answer has come
@@ -46,6 +48,9 @@
 --   ring: What was used, by second modulo the length.
 --   second: the newest of the ring
 --   limit: as stated by headers
+--   assumed: limit that nobody has stated, as it has grown or was cut from the smallest of the profiles (assumed_of)
+--   refused: the provider has refused what was assumed before
+--   changes, changed_at: how often it has changed, and when it last did
 --   foreign: used by other clients of the key, as of the newest statement
 --   marginal: class that doesn't fit as a whole; -1: all fits
 --   served_at: By class: when it was last given something, or wanted nothing.
@@ -68,14 +73,15 @@ local KEPT_MS = 3600000
 local CLASSES, SPARE, PERIOD_S = 4, 5, 60 -- classes count from 1 here
 local FRESH_S, AGEING_S, OVERDUE_S, MAX_SHARE = 1.25, 30, 60, 0.9
 local RESERVE, RESERVED_FOR_S = 0.01, 120
+local GROWTH, REFUSED_GROWTH, LEAST_FULL = 0.25, 0.1, 0.5
 local SLOT_MOVES_S, MOST_OWED_S, BACKWARDS_S, EPS = 1, 60, 60, 1e-6
 local INF = math.huge
 local floor, max, min = math.floor, math.max, math.min
 
 local is_stale, begun_ms, begin_epoch, relearn, expire, lapse, add_use
-local take_report, turn_minute, window_of, member_window, take_demand, take_use, take_statement
+local take_report, turn_minute, window_of, member_window, take_demand, take_use, take_statement, take_growth
 local take_level, ceiling, level_of, take_pause, take_circuit, trip
-local share_window, limit_of, used_in_minute, held, room_of, ages, needs_of, lack_of, share_margin, contenders
+local share_window, limit_of, limits_of, used_in_minute, held, room_of, ages, needs_of, lack_of, share_margin, contenders
 local settle_accounts, fill, weight, turns, whole_requests, ask_back_or_offer, note_served
 local share_slots, held_slots, slot_targets, slot_ages, slots_wanted, count_owed, rounded
 local kicked, answer, window_lease, padded
@@ -322,6 +328,7 @@ function take_demand(window, mine, demand, now)
   mine.left = demand.left or 0
   mine.first = max(demand.first or 0, 0)
   mine.rank = demand.rank or 0
+  mine.open = demand.open
   mine.limit = nil
   if mine.rank ~= 1 then
     mine.limit = demand.limit
@@ -349,6 +356,7 @@ function take_use(state, member, report, now)
   end
   for name, demand in pairs(report.windows) do
     take_statement(state, name, demand, now)
+    take_growth(state, name, demand, report.settle_s or 0, now)
   end
 end
 
@@ -367,6 +375,32 @@ function take_statement(state, name, demand, now)
   window.stated_at = now - (stated.age_s or 0)
   local ours = used_in_minute(window, now) + held(state, name)
   window.foreign = max(0, stated.limit - max(stated.remaining, 0) - ours)
+end
+
+-- Move a limit that is only assumed as hivemind.scheduler.limits.Window does for one proxy. What is told belongs to a
+-- number of changes, so that a refusal that several members meet cuts once.
+function take_growth(state, name, demand, settle_s, now)
+  local window, stated, profile = state.windows[name], limits_of(state, name)
+  if stated or not profile or (demand.changes or 0) ~= (window.changes or 0) then
+    return
+  end
+  local limit, used = limit_of(state, name), used_in_minute(window, now)
+  local settled = now - (window.changed_at or -INF) >= (window.refused and PERIOD_S or settle_s)
+  if demand.refused then
+    local open = 0
+    for _, each in ipairs(in_order) do
+      local theirs = state.members[each].windows[name]
+      open = open + (theirs and theirs.open or 0)
+    end
+    window.assumed = math.ceil(max(1, used - open, limit * LEAST_FULL))
+    window.refused = true
+  elseif demand.grow and settled and used + held(state, name) >= MAX_SHARE * limit then
+    window.assumed = math.ceil(limit * (1 + (window.refused and REFUSED_GROWTH or GROWTH)))
+  else
+    return
+  end
+  window.assumed_of = profile
+  window.changes, window.changed_at = (window.changes or 0) + 1, now
 end
 
 -- Move the concurrency level as hivemind.scheduler.admission.aimd.Aimd does for one proxy.
@@ -538,9 +572,15 @@ function share_window(state, name, me, now, kick)
   return give
 end
 
--- Return the limit in force: the smallest that settings name, but not above the headers'; else the headers'; else the
--- smallest that a profile assumes. None: there is none.
+-- Return the limit in force; None: there is none.
 function limit_of(state, name)
+  local window, stated, profile = state.windows[name], limits_of(state, name)
+  return stated or (window.assumed_of == profile and window.assumed) or profile
+end
+
+-- Return the limit that somebody has stated, the smallest that settings name, but not above the headers', or else the
+-- headers'; and the smallest that a profile assumes. None: there is none.
+function limits_of(state, name)
   local profile, settings
   local headers = state.windows[name].limit
   for _, member in pairs(state.members) do
@@ -554,9 +594,9 @@ function limit_of(state, name)
     end
   end
   if settings then
-    return min(settings, headers or INF)
+    headers = min(settings, headers or INF)
   end
-  return headers or profile
+  return headers, profile
 end
 
 -- Return what all used in the seconds that the ring holds.
@@ -1042,7 +1082,7 @@ function window_lease(state, name, mine, now)
   return {
     give = mine.gave, limit = limit, room = limit and room_of(state, name, limit, now), used = used_in_minute(window, now),
     mine = max(0, mine.mine + mine.mine_before * fresh),
-    tight = window.marginal >= 0 and window.marginal < SPARE - 1,
+    tight = window.marginal >= 0 and window.marginal < SPARE - 1, changes = window.changes, refused = window.refused,
   }
 end
 

@@ -166,6 +166,8 @@ class Membership:
             tight=frozenset(key for key, window in known.items() if window.tight),
             in_force=_in_force(reply),
             used={key: window.used for key, window in known.items()},
+            changes={key: window.changes for key, window in known.items() if window.changes},
+            refused=frozenset(key for key, window in known.items() if window.refused),
             until=self.ends_at,
             slots=math.inf if reply.slots is None else float(reply.slots),
             level=math.inf if reply.level is None else reply.level,
@@ -270,6 +272,10 @@ def _demand(now: float, window: WindowReport, *, told: bool) -> WindowDemand:
         limit=window.limit,
         rank=_RANKS[window.source],
         stated=None if stated is None else Stated(stated.limit, stated.remaining, max(0.0, now - stated.at)),
+        open=window.open,
+        grow=window.grow,
+        refused=window.refused,
+        changes=window.changes,
     )
 
 
@@ -329,4 +335,6 @@ def _joined_window(before: WindowReport, after: WindowReport) -> WindowReport:
     for second, amount in after.used.items():
         used[second] = used.get(second, 0.0) + amount
     stated: StatedWindow | None = after.stated or before.stated
-    return replace(after, used=used, returned=before.returned + after.returned, stated=stated)
+    refused = after.refused or (before.refused and before.changes == after.changes)
+    returned = before.returned + after.returned
+    return replace(after, used=used, returned=returned, stated=stated, refused=refused)

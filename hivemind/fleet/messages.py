@@ -49,6 +49,10 @@ class WindowDemand(Struct, omit_defaults=True):
     rank: int = 0
     """Where the limit comes from: 0 a profile's assumption, 1 headers, 2 settings."""
     stated: Stated | None = None
+    open: float = 0.0
+    grow: bool = False
+    refused: bool = False
+    changes: int = 0
 
 
 class SyncReport(Struct, omit_defaults=True):
@@ -108,6 +112,10 @@ class WindowLease(Struct, omit_defaults=True):
     """What is left to be given to anybody; None: there is no limit."""
     tight: bool = False
     """There isn't enough for all that wait, so spare credits are to be returned."""
+    changes: int = 0
+    """How often a limit that is only assumed has changed."""
+    refused: bool = False
+    """The provider has refused what it allowed before."""
 
 
 class SyncReply(Struct, omit_defaults=True):

@@ -4,6 +4,9 @@ A server on this machine or a private network is asked once, in the background, 
 client left before that: without a key, in half a second, by a few GET requests whose replies say what it is. Nothing is
 sent there before that: that it is there, and has no limits but those that it states, doesn't depend on it. A public
 host is never asked; what it is can be told by the headers of its replies alone.
+
+One that tells how many requests it has (:class:`~hivemind.providers.table.Load`) is asked for that every
+:data:`LOAD_EVERY_S` while it has some of ours: what else it computes makes answers take longer, too.
 """
 
 from __future__ import annotations
@@ -11,15 +14,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
 from hivemind.providers.base import Headers
-from hivemind.providers.known import paths_asked, server_of
+from hivemind.providers.known import loads_of, paths_asked, server_of
 from hivemind.providers.profiles import GENERIC, LOCAL
+from hivemind.providers.table import Load
 from hivemind.scheduler.events import Abandoned, FirstContent
-from hivemind.upstream.base import Upstream, UpstreamError, UpstreamRequest
+from hivemind.upstream.base import Upstream, UpstreamError, UpstreamRequest, UpstreamResponse
 from hivemind.upstream.connect import open_upstream
 from hivemind.upstream.origin import is_local
 from hivemind.wire.call import Route
@@ -28,6 +32,9 @@ DELAY_S = 1.0
 """From its first answer: until then the agents have it for themselves."""
 WITHIN_S = 0.5
 """For all that a server is asked, its name included."""
+LOAD_EVERY_S = 2.0
+_LOAD_WITHIN_S = 2.0
+"""One that reads a long prompt answers between two pieces of it."""
 _MODELS = "/v1/models"
 """Asked first, because nearly all tell by it what they are."""
 _OF_A_SERVER = frozenset({401, 403, 404})
@@ -37,10 +44,20 @@ _READ_MOST = 256 << 10
 
 
 class ModelServers:
-    """Looks at the upstreams whose server isn't known. `adopt` is called with one, and the profile of what it is."""
+    """Looks at the upstreams whose server isn't known. `adopt` is called with one, and the profile of what it is;
+    `in_flight` returns how many requests are in flight at the upstream of a name, and `tell_others` takes how many it
+    has besides."""
 
-    def __init__(self, adopt: Callable[[Route, str], object], ca_file: str | None) -> None:
+    def __init__(
+        self,
+        adopt: Callable[[Route, str], object],
+        in_flight: Callable[[str], int],
+        tell_others: Callable[[str, int], object],
+        ca_file: str | None,
+    ) -> None:
         self._adopt = adopt
+        self._in_flight = in_flight
+        self._tell_others = tell_others
         self._ca_file = ca_file
         self._unasked: dict[str, Route] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -75,8 +92,8 @@ class ModelServers:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work, name="recognise a model server")
+    def _begin(self, work: Coroutine[Any, Any, None], name: str = "recognise a model server") -> None:
+        task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -91,8 +108,10 @@ class ModelServers:
         if found is not None or status < 400:
             route.on_head = None
         if found is not None:
-            self._unasked.pop(route.origin.name, None)
+            ask = self._unasked.pop(route.origin.name, None) is not None
             self._adopt(route, found)
+            if ask:
+                self._begin(self._watch(route, loads_of(found)), "load of a model server")
 
     async def _ask(self, route: Route, delay_s: float) -> None:
         await asyncio.sleep(delay_s)
@@ -105,6 +124,28 @@ class ModelServers:
                     found = await _asked(upstream, route.origin.base_path)
         if found is not None:
             self._adopt(route, found)
+            self._begin(self._watch(route, loads_of(found)), "load of a model server")
+
+    async def _watch(self, route: Route, loads: Sequence[Load]) -> None:
+        """Ask for the server's load while requests are in flight there, at the first of these places that tells it."""
+        name, (place, *others) = route.origin.name, loads or (None,)
+        if place is None or not await _is_here(route.origin.host):
+            return
+        async with contextlib.AsyncExitStack() as stack:
+            upstream = open_upstream(route.origin.url, ca_file=self._ca_file)
+            stack.push_async_callback(upstream.aclose)
+            while place is not None:
+                await asyncio.sleep(LOAD_EVERY_S)
+                if not (before := self._in_flight(name)):
+                    continue
+                with contextlib.suppress(TimeoutError, OSError, UpstreamError):
+                    async with asyncio.timeout(_LOAD_WITHIN_S):
+                        response, body = await _get(upstream, route.origin.base_path, place.path)
+                    requests = place.read(body.decode("utf-8", "replace")) if response.status == 200 else None
+                    if requests is None:
+                        place = others.pop(0) if others else None
+                        continue
+                    self._tell_others(name, max(0, requests - max(before, self._in_flight(name))))
 
 
 async def _is_here(host: str) -> bool:
@@ -122,14 +163,20 @@ async def _asked(upstream: Upstream, base_path: str) -> str | None:
     Raises: UpstreamError: it didn't answer.
     """
     for path in (_MODELS, *sorted(paths_asked() - {_MODELS})):
-        headers = [(b"accept", b"*/*"), (b"accept-encoding", b"identity")]
-        response = await upstream.send(UpstreamRequest(b"GET", f"{base_path}{path}".encode(), headers))
-        body = b""
-        with contextlib.closing(response):
-            while len(body) < _READ_MOST and (piece := await response.read()):
-                body += piece
+        response, body = await _get(upstream, base_path, path)
         if found := server_of(response.headers, path if response.status == 200 else "", body):
             return found
         if path == _MODELS and not (response.status in _OF_A_SERVER or (response.status == 200 and b'"list"' in body)):
             return None
     return None
+
+
+async def _get(upstream: Upstream, base_path: str, path: str) -> tuple[UpstreamResponse, bytes]:
+    """Return a reply, and the beginning of its body. Raises: UpstreamError: there was none."""
+    headers = [(b"accept", b"*/*"), (b"accept-encoding", b"identity")]
+    response = await upstream.send(UpstreamRequest(b"GET", f"{base_path}{path}".encode(), headers))
+    body = b""
+    with contextlib.closing(response):
+        while len(body) < _READ_MOST and (piece := await response.read()):
+            body += piece
+    return response, body

@@ -159,7 +159,12 @@ class Proxy:
             from hivemind.host.fleet import FleetPart  # not needed without one, and neither is the library it needs
 
             self.fleet_part = FleetPart(settings.fleet.get_secret_value(), settings.ca_file, wall)
-        self._servers = ModelServers(self._adopt, None if settings.ca_file is None else str(settings.ca_file))
+        self._servers = ModelServers(
+            self._adopt,
+            lambda upstream: self.engine.in_flight_at(upstream),
+            lambda upstream, others: self.engine.tell_others(upstream, others),
+            None if settings.ca_file is None else str(settings.ca_file),
+        )
         self._simulated = frozenset(transports or ())
         self._rng = rng or random.Random()
         self._wall = wall

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Literal, Protocol
 
 from hivemind.scheduler.config import AimdConfig
-from hivemind.scheduler.types import Failure, Usage, Utilisation, WindowReading, record
+from hivemind.scheduler.types import Computed, Failure, Usage, Utilisation, WindowReading, record
 
 Headers = Sequence[tuple[bytes, bytes]]
 """Names in lower case."""
@@ -116,6 +116,8 @@ class TapState:
     work: WorkSign | None = None
     listed: list[TapState] | None = None
     """What a list says of each piece of work in it."""
+    computed: Computed | None = None
+    """How long the server says that it computed; None: it says nothing."""
     used: dict[str, Usage] | None = None
     """What is used apart from :attr:`usage`, by model: what a batch's results state, or other models in the course of
     an answer; by this name, empty for that of the request."""

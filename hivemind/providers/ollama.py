@@ -14,12 +14,14 @@ from hivemind.providers.json_fields import Members, Shape
 from hivemind.providers.outline import size_chars
 from hivemind.providers.sse import fields
 from hivemind.providers.taps import Reader
-from hivemind.scheduler.types import Failure, Usage
+from hivemind.scheduler.types import Computed, Failure, Usage
 
 _STREAMING = re.compile(r"/api/(?:chat|generate)/?$")
 _REQUEST = Shape("model stream options")
 _OPTIONS = Shape("num_predict")
-_OBJECT = Shape("type:text message response thinking done error prompt_eval_count eval_count")
+_OBJECT = Shape(
+    "type:text message response thinking done error prompt_eval_count eval_count prompt_eval_duration eval_duration"
+)
 _MESSAGE = Shape("content thinking tool_calls")
 
 
@@ -74,6 +76,10 @@ class OllamaReader(Reader):
         output = json_fields.count(found, "eval_count")
         if prompt is not None or output is not None:
             self.state.usage = Usage(input_tokens=prompt or 0, output_tokens=output or 0)
+        prompt_ns = json_fields.count(found, "prompt_eval_duration")
+        answer_ns = json_fields.count(found, "eval_duration")
+        if prompt_ns is not None and answer_ns is not None:
+            self.state.computed = Computed(prompt_ns / 1e9, answer_ns / 1e9)
 
 
 class Ollama(Dialect):

@@ -22,7 +22,7 @@ from hivemind.providers.sse import fields
 from hivemind.providers.taps import Reader
 from hivemind.providers.tiers import tier_of
 from hivemind.providers.work import RESPONSE, background_work, deferred_work
-from hivemind.scheduler.types import Failure, Usage
+from hivemind.scheduler.types import Computed, Failure, Usage
 
 _ERROR_TYPES = {
     400: "invalid_request_error",
@@ -50,14 +50,14 @@ _CHAT_REQUEST = Shape(
     "model:text stream:flag max_tokens:count max_completion_tokens:count store:flag prompt_cache_key:text"
     " service_tier:text deferred:flag"
 )
-_CHUNK = Shape("choices usage error type:text service_tier:text")
+_CHUNK = Shape("choices usage error type:text service_tier:text timings")
 _CHOICE = Shape("delta text finish_reason:text error")
 _DELTA = Shape("content tool_calls function_call refusal reasoning reasoning_content audio")
 _RESPONSES_REQUEST = Shape(
     "model:text stream:flag max_output_tokens:count previous_response_id conversation store:flag background:flag"
     " prompt_cache_key:text service_tier:text"
 )
-_EVENT = Shape("type:text delta response error")
+_EVENT = Shape("type:text delta response error timings")
 _READ = frozenset(CACHED)
 _WRITTEN = frozenset(WRITTEN)
 _DETAILS = Shape(" ".join(f"{name}:count" for name in dict.fromkeys((*CACHED, *WRITTEN))))
@@ -67,7 +67,8 @@ _USAGE = Shape(
     prompt_tokens_details=_DETAILS,
     input_tokens_details=_DETAILS,
 )
-_REPLY = Shape("service_tier:text", usage=_USAGE)
+_REPLY = Shape("service_tier:text timings", usage=_USAGE)
+_TIMINGS = Shape("prompt_ms predicted_ms")
 
 
 def openai_usage(reply: Members, tier: str = "") -> Usage | None:
@@ -102,6 +103,15 @@ def _of_cache(found: Members) -> tuple[int, int] | None:
         elif name in _WRITTEN:
             written = json_fields.count(found, name)
     return None if cached is None and written is None else (cached or 0, written or 0)
+
+
+def computed_in(reply: Members) -> Computed | None:
+    """Return what llama.cpp says in `timings` (tools/server/README.md); None where it says nothing."""
+    timings = _TIMINGS.within(reply, "timings")
+    prompt_ms, answer_ms = json_fields.number(timings, "prompt_ms"), json_fields.number(timings, "predicted_ms")
+    if prompt_ms is None or answer_ms is None or prompt_ms < 0 or answer_ms < 0:
+        return None
+    return Computed(prompt_ms / 1000, answer_ms / 1000)
 
 
 def asking_usage(body: bytes) -> bytes:
@@ -155,6 +165,8 @@ class OpenAIReader(Reader):
         reply, state = _REPLY.read(body), self.state
         state.tier = tier_of(json_fields.text(reply, "service_tier"), state.tier)
         state.usage = openai_usage(reply, state.tier) or usage_in(body, state.tier)
+        if "timings" in reply:
+            state.computed = computed_in(reply)
 
     def watch(self, body: bytes) -> None:
         self.state.work = background_work(RESPONSE.read(body), stated=True) or deferred_work(body) or self.state.work
@@ -191,6 +203,8 @@ class ChatReader(OpenAIReader):
         state = self.state
         if "service_tier" in chunk:
             state.tier = tier_of(json_fields.text(chunk, "service_tier"), state.tier)
+        if "timings" in chunk:
+            state.computed = computed_in(chunk)
         usage = openai_usage(chunk, state.tier) if json_fields.filled(chunk, "usage") else None
         if usage is None and (state.decided or not choices):
             usage = usage_in(data, state.tier)
@@ -285,6 +299,7 @@ class ResponsesReader(OpenAIReader):
             state.content_started = True
         elif kind in _RESPONSE_END:
             self._close(kind, bytes(json_fields.raw(event, "response")))
+            state.computed = computed_in(event)
         elif kind == "error":
             state.error = classify_event(data)
         elif state.watches and "response" in event:

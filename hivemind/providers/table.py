@@ -147,6 +147,25 @@ class Limit(Row):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Load(Row):
+    """Where a model server at home tells how many requests it has: computed, and waiting inside."""
+
+    path: str
+    """What is asked for, now and then."""
+    text: str
+    """Regular expression of each number to add up, its group; without one each match is a request."""
+    example: str
+    """The reply's body, as recorded or documented."""
+    requests: int
+    """What the example states."""
+
+    def read(self, body: str) -> int | None:
+        """Return the requests that a reply tells of; None: it tells nothing."""
+        found = compiled(self.text).findall(body)
+        return sum(int(each) if each.isdigit() else each == "true" for each in found) if found else None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Sign(Row):
     """By what a model server is recognised: all that is given has to match."""
 
@@ -188,6 +207,8 @@ class Provider:
     limits: tuple[Limit, ...] = ()
     signs: tuple[Sign, ...] = ()
     """Of a model server, which has the profile of the same name."""
+    loads: tuple[Load, ...] = ()
+    """The first that is served is asked for."""
 
     def serves(self, host: str) -> bool:
         """Return whether a host name, in lower case, is one of its own."""

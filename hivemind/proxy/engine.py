@@ -23,7 +23,7 @@ from hivemind.scheduler.lease import LaneReport, Lease
 from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.shared_budgets import BudgetsLease, BudgetsReport, SharedBudgets
 from hivemind.scheduler.ticket import Agent, Ticket
-from hivemind.scheduler.types import Failure, Price, Request, Usage
+from hivemind.scheduler.types import Computed, Failure, Price, Request, Usage
 from hivemind.scheduler.work import Kind
 from hivemind.store.ledger import LedgerStore
 from hivemind.store.store import Store
@@ -251,6 +251,14 @@ class Engine:
         """Return how long a stream that is sent now takes to begin (:meth:`Lane.begins_s`)."""
         return self._scheduler.lanes[ticket.request.lane].begins_s(ticket)
 
+    def in_flight_at(self, upstream: str) -> int:
+        """Return how many requests are in flight at an upstream."""
+        return self._scheduler.in_flight_at(upstream)
+
+    def tell_others(self, upstream: str, others: int) -> None:
+        """Note how many requests an upstream has that didn't come from here."""
+        self._scheduler.tell_others(self._time(), upstream, others)
+
     def headers(self, ticket: Ticket, limits: Limits, *, ending: bool = False) -> None:
         """Note a reply's rate limits; call before the end of the attempt. `ending`: that end is reported next."""
         if limits.readings or limits.plan:
@@ -274,9 +282,9 @@ class Engine:
             self._scheduler.progress(now, ticket, output_tokens, so_far)
         self._settle()
 
-    def succeed(self, ticket: Ticket, status: int, usage: Usage | None) -> None:
-        """Complete a request whose answer came whole."""
-        self._scheduler.succeed(self._time(), ticket, status, usage)
+    def succeed(self, ticket: Ticket, status: int, usage: Usage | None, computed: Computed | None = None) -> None:
+        """Complete a request whose answer came whole; `computed`: what the server says that it took."""
+        self._scheduler.succeed(self._time(), ticket, status, usage, computed)
         self._settle()
 
     def begin_work(self, ticket: Ticket, name: str, kind: Kind, *, over: bool = False) -> None:

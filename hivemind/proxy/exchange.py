@@ -622,7 +622,8 @@ class Exchange:
         if self.left:
             self._engine.abandon(self.ticket, self._usage())
         else:
-            self._engine.succeed(self.ticket, status, self._usage())
+            computed = None if self._tap is None else self._tap.computed
+            self._engine.succeed(self.ticket, status, self._usage(), computed)
 
     def _begin_work(self, work: WorkSign) -> None:
         """Note what the request began, as the reply says."""

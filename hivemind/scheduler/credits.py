@@ -40,6 +40,9 @@ class Credits:
     in_force: float | None = None  # for all proxies together; None: as known here
     used_by_all: float | None = None
     """In the last minute, as of the last lease; None: unknown."""
+    changes: int = 0
+    """How often the limit of all proxies has changed while it is only assumed."""
+    refused: bool = False  # the provider refused a request that was sent since; not reported yet
     used: dict[int, float] = field(default_factory=dict)  # by whole second, not reported yet
     stated: StatedWindow | None = None  # not reported yet
     reported_limit: float | None = None

@@ -4,8 +4,9 @@ Some servers answer one request with a 500 whenever it comes, and all others wel
 doesn't understand the model). In an outage every request gets a 500, often in the same words, and has to be retried.
 So a 500 belongs to its request once it has come in the same words at :data:`SURE` attempts, if a request of the same
 family of models that was sent after the first of them was answered: at the beginning of an outage none is. A server at
-home tells no outage so (it resets, refuses, or says 503), so there its request needs no others. Where others got an
-answer after the same words, these words may be chance, and it takes :data:`SURE_OF_CHANCE`.
+home tells no outage so (it resets, refuses, or says 503), so there its request needs no others, and its 500s say
+nothing of the server from the first one on, unless their words change. Where others got an answer after the same words,
+these words may be chance, and it takes :data:`SURE_OF_CHANCE`.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ class Fault:
     count: int = 1
     own: bool = False
     """They belong to the request."""
+    free: bool = False
+    """They come from a server at home in the words of the first: another attempt needs no retry of the budget."""
+    refunded: int = 0  # retries that went back to the budget
 
 
 class Blame(Enum):
@@ -43,7 +47,7 @@ class Blame(Enum):
     UNSURE = "unsure"
     """Nothing new: the request failed so before, and others, sent for the first time, have yet to be answered."""
     EXCUSED = "excused"
-    """Nothing: others are answered, or a server at home has answered so twice."""
+    """Nothing: others are answered, or it is a server at home's."""
     OWN = "own"
     """Nothing: it is the request's own, so that no further attempt helps."""
 
@@ -69,8 +73,9 @@ class Faults:
             return Blame.COUNTS, before
         request, words = failure.words
         if before is None or before.words != words:
-            known = (agent, request, words) in self._known
-            return Blame.OWN if known else Blame.COUNTS, Fault(words, now, own=known)
+            known, free = (agent, request, words) in self._known, before is None and failure.at_home
+            blame = Blame.OWN if known else Blame.EXCUSED if free else Blame.COUNTS
+            return blame, Fault(words, now, own=known, free=free)
         proves = answered_from > before.since or failure.at_home
         if not (proves or others):
             return Blame.COUNTS, Fault(words, now)  # as in an outage, in which repetition proves nothing

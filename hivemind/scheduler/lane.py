@@ -21,7 +21,7 @@ from hivemind.scheduler.lease import LeaseState
 from hivemind.scheduler.limits import MOST_RESET_S, Window
 from hivemind.scheduler.pace import ALONE, Knee
 from hivemind.scheduler.ticket import Refusal, Ticket
-from hivemind.scheduler.types import Failure, FailureKind, Usage, Utilisation, WindowKind, WindowReading
+from hivemind.scheduler.types import Computed, Failure, FailureKind, Usage, Utilisation, WindowKind, WindowReading
 
 EMIT_EVERY_S = 1.0  # between two events with what replies say of a family's rate windows
 LONGEST_RESET_S = 1e12
@@ -116,7 +116,9 @@ class Lane:
         """By family of models that alone is or was paused, until its grants aren't spaced out any more."""
         self.retries = Retries(settings.retry)
         self.load = 0.0
-        """Requests in flight, summed over the seconds until :attr:`_load_at`."""
+        """Requests at the upstream, summed over the seconds until :attr:`_load_at`."""
+        self.others = 0
+        """Of these, the ones that didn't come through this lane, as far as the server tells."""
         self._load_at = 0.0
         self._knee = Knee()
         self.first_attempts = 0  # requests in flight that were never sent before
@@ -216,12 +218,12 @@ class Lane:
         if window_s > 0 and self.config.grows:
             grown, window_s = allowance.grow(now, ticket, self.aimd.settle_s)
             for window in grown:
-                self._assumed_changed(now, family, window)
+                self.assumed_changed(now, family, window)
         return max(delay_s, window_s)
 
-    def _assumed_changed(self, now: float, family: str, window: Window, *, refused: bool = False) -> None:
-        assert window.limit is not None
-        self._emit(ev.AssumedLimitChanged(now, self.key, family, window.kind, window.limit, refused))
+    def assumed_changed(self, now: float, family: str, window: Window, *, refused: bool = False) -> None:
+        """Report that a limit has changed that is only assumed."""
+        self._emit(ev.AssumedLimitChanged(now, self.key, family, window.kind, window.full, refused))
 
     def family_gate(self, family: str, now: float) -> tuple[str, float] | None:
         """Return the gate that is shut to this family, though not to the lane, and the seconds until it opens (inf:
@@ -295,8 +297,8 @@ class Lane:
     def enter(self, ticket: Ticket, now: float) -> None:
         """Take a slot and the rate windows' reservations for the ticket."""
         gate, circuit, family = self.gate, self.circuit, ticket.request.family
-        ticket.load = self.load = self.load + gate.active * (now - self._load_at)
-        self._load_at = now
+        self.pass_load(now)
+        ticket.load = self.load
         gate.active += 1
         if ticket.attempts == 1:
             self.first_attempts += 1
@@ -324,8 +326,7 @@ class Lane:
     def leave(self, ticket: Ticket, now: float) -> None:
         """Release the slot; reservations are settled apart."""
         gate = self.gate
-        self.load += gate.active * (now - self._load_at)
-        self._load_at = now
+        self.pass_load(now)
         gate.active -= 1
         if ticket.attempts == 1:
             self.first_attempts -= 1
@@ -450,39 +451,51 @@ class Lane:
             self.push_level(now, cause, self.aimd.too_slow_s if slow else None)
         return changed
 
+    def pass_load(self, now: float) -> None:
+        """Count what was at the upstream until now; to be called before that changes."""
+        self.load += (self.gate.active + self.others) * (now - self._load_at)
+        self._load_at = now
+
     def _in_flight(self, now: float, ticket: Ticket) -> float:
         """Return how many requests were in flight on average since the ticket was granted; infinity where others' load
         isn't known."""
         if self.leasing is not None or (self.total is not None and self.total.active > self.gate.active):
             return math.inf
         took_s = now - ticket.granted_at
-        return (self.load + self.gate.active * (now - self._load_at) - ticket.load) / took_s if took_s > 0 else 1.0
+        if took_s <= 0:
+            return 1.0 + self.others
+        return (self.load + (self.gate.active + self.others) * (now - self._load_at) - ticket.load) / took_s
 
     def begins_s(self, ticket: Ticket) -> float:
-        """Return how long a stream takes to begin that is sent now, if what is in flight is computed before it;
-        infinity: that isn't known."""
-        first = self.allowances[ticket.request.family].pace.first
-        return first.estimate(ticket.estimated_input) * max(1, self.gate.active)
+        """Return how long a stream takes to begin that is sent now, if what is at the server is computed before it,
+        prompts or whole answers; infinity: that isn't known."""
+        prompt_s = self.allowances[ticket.request.family].pace.first.estimate(ticket.estimated_input)
+        before = max(0, self.gate.active - 1) + self.others
+        return prompt_s + before * max(prompt_s, self.hold_s or 0.0) if before else prompt_s
 
-    def learn(self, now: float, ticket: Ticket, usage: Usage | None) -> None:
-        """Learn from an answer that ends now, while it still holds its slot, and from its real usage if that is
-        known."""
+    def learn(self, now: float, ticket: Ticket, usage: Usage | None, computed: Computed | None = None) -> None:
+        """Learn from an answer that ends now, while it still holds its slot, and from its real usage if that is known.
+        What the server says that it computed is nearer to what the answer takes alone: nothing of its queue is in."""
         inputs: float = ticket.estimated_input
         outputs = 0
         if usage is not None:
             inputs, outputs = self.estimators.learn(ticket.request, usage), usage.output_tokens
         took_s, ttft_s = now - ticket.granted_at, ticket.ttft_s
         alone, pace = ticket.alone, self.allowances[ticket.request.family].pace
+        whole_s, first_s, rest_s = took_s, ttft_s or 0.0, took_s - (ttft_s or 0.0)
+        if computed is not None:
+            whole_s = min(whole_s, computed.prompt_s + computed.answer_s)
+            first_s, rest_s = min(first_s, computed.prompt_s), min(rest_s, computed.answer_s)
         if ttft_s is None:
-            pace.whole.learn(took_s, inputs, outputs, alone=alone)
+            pace.whole.learn(whole_s, inputs, outputs, alone=alone)
         else:
-            pace.first.learn(ttft_s, inputs, 0, alone=alone)
+            pace.first.learn(first_s, inputs, 0, alone=alone)
         if self.aimd.ceiling < math.inf or took_s <= 0 or (in_flight := self._in_flight(now, ticket)) == math.inf:
             return
         if ttft_s is None:
             alone_s = pace.whole.estimate(inputs, outputs)
         else:
-            pace.rest.learn(took_s - ttft_s, 0, outputs, alone=in_flight <= ALONE)
+            pace.rest.learn(rest_s, 0, outputs, alone=in_flight <= ALONE)
             alone_s = pace.first.estimate(inputs) + pace.rest.estimate(0, outputs)
         self._knee.learn(now, in_flight, took_s, alone_s)
 
@@ -511,7 +524,10 @@ class Lane:
             failure.kind is FailureKind.RATE_LIMITED
             and (cut := self.allowances[family].refused(now, ticket)) is not None
         ):
-            self._assumed_changed(now, family, cut, refused=True)
+            if self.leasing is None:
+                self.assumed_changed(now, family, cut, refused=True)
+            else:
+                self.leasing.urgent = True
         alone = failure.kind in _OF_A_MODEL and self._refused_alone(now, family)
         if failure.delay_s and failure.retryable and failure.kind in _PAUSING and failure.delay_s <= MAX_PAUSE_S:
             paused = family if alone else None
@@ -546,13 +562,15 @@ class Lane:
         blame, ticket.fault = self._faults.judge(
             now, request.agent, ticket.fault, failure, answered_from, others=others
         )
-        if blame in _EXCUSES:
+        fault = ticket.fault
+        if fault is not None and blame in _EXCUSES and (fault.own or fault.count > 1):
             self.circuit.forgive(ticket.id)
             if self._fault_cut is not None and self.aimd.regain(now, self._fault_cut[0]):
                 self.push_level(now, "grow")
             self._fault_cut = None
-        if blame is Blame.OWN:
-            self.retries.refund(ticket.attempts - 1)
+            if not fault.free:
+                self.retries.refund(ticket.attempts - 1 - fault.refunded)
+                fault.refunded = ticket.attempts - 1
         return blame
 
     def _refused_alone(self, now: float, family: str) -> bool:

@@ -55,7 +55,11 @@ class Lease:
     tight: frozenset[WindowKey] = frozenset()
     """Windows that don't suffice for all that wait at all proxies: credits beyond what is wanted are returned."""
     used: dict[WindowKey, float] = field(default_factory=dict)
-    """By all proxies in the last minute, for people."""
+    """By all proxies in the last minute."""
+    changes: dict[WindowKey, int] = field(default_factory=dict)
+    """How often an assumed limit has changed: what the lane reports of it belongs to this number."""
+    refused: frozenset[WindowKey] = frozenset()
+    """Windows of which the provider refused what was assumed before."""
     limits: dict[WindowKey, float] | None = None
     """A limit a minute for each window in place of credits (SAFE, ALONE); what was sent in the last minute counts. A
     window that isn't in it allows nothing until the state has lasted a minute, then the state's share of its limit."""
@@ -112,6 +116,11 @@ class WindowReport:
     limit: float | None = None  # the limit in force a minute, as far as this proxy knows
     source: Source = "assumed"  # of that limit
     stated: StatedWindow | None = None  # None: nothing new since the report before
+    open: float = 0.0  # of an assumed limit, what requests in flight here have taken
+    grow: bool = False
+    """An assumed limit holds requests up, and one that was sent since its last change was answered."""
+    refused: bool = False  # a request was refused that was sent since then, and the window is full enough
+    changes: int = 0  # the number of its changes that the last two are about
 
 
 @dataclass(slots=True)

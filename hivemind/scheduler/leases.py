@@ -25,7 +25,7 @@ def take_lease(lane: Lane, leasing: Leasing, now: float, lease: Lease) -> bool:
     cuts = leasing.lease.cuts
     leasing.take(now, lease)
     lane.leased_until = lease.until
-    _take_windows(lane, leasing, had_credits=had_credits)
+    _take_windows(lane, leasing, now, had_credits=had_credits)
     if leasing.shared:
         _take_level(lane, leasing, now, cut=had_credits and lease.cuts > cuts, stale=lease.cuts != cuts)
         _take_pause(lane, leasing, now)
@@ -37,7 +37,7 @@ def take_lease(lane: Lane, leasing: Leasing, now: float, lease: Lease) -> bool:
     return opened
 
 
-def _take_windows(lane: Lane, leasing: Leasing, *, had_credits: bool) -> None:
+def _take_windows(lane: Lane, leasing: Leasing, now: float, *, had_credits: bool) -> None:
     lease, given = leasing.lease, dict(leasing.lease.credits) if leasing.shared else {}
     limits = lease.limits or {}
     for family in {family for family, _ in (*given, *limits, *lease.in_force)} - lane.allowances.keys():
@@ -53,8 +53,10 @@ def _take_windows(lane: Lane, leasing: Leasing, *, had_credits: bool) -> None:
                 credits.void(all_of_it=not leasing.shared)
             credits.left += given.pop(key, 0.0)
             credits.limit = limits.get(key)
-            credits.in_force = lease.in_force.get(key)
+            before, credits.in_force = window.full, lease.in_force.get(key)
             credits.used_by_all = lease.used.get(key)
+            if window.grows and window.follow(now, lease.changes.get(key, 0), refused=key in lease.refused):
+                lane.assumed_changed(now, family, window, refused=window.full < before)
     for key, amount in given.items():
         leasing.unclaimed[key] = leasing.unclaimed.get(key, 0.0) + amount
 
@@ -213,7 +215,9 @@ def _window_reports(
             wanted = credits.wanted(now, need) if limiting else [0.0] * (SPARE + 1)
             returned = credits.give_back(wanted, tight=not limiting or key in leasing.lease.tight)
             limit = window.own_limit if limiting else None
-            news = credits.used or credits.left or returned or any(wanted) or credits.stated is not None
+            grow = window.may_grow(allowance.fate.answered_from) and key in leasing.lease.tight
+            refused, credits.refused = credits.refused, False
+            news = refused or credits.used or credits.left or returned or any(wanted) or credits.stated is not None
             if not news and limit == credits.reported_limit:
                 continue
             credits.reported_limit = limit
@@ -228,6 +232,10 @@ def _window_reports(
                 limit=limit,
                 source=window.source,
                 stated=stated,
+                open=window.reserved if window.grows else 0.0,
+                grow=grow,
+                refused=refused,
+                changes=credits.changes,
             )
     return reports
 

@@ -398,7 +398,7 @@ class Window:
         credits: Credits | None = None,
     ) -> None:
         self.kind = kind
-        self._grows = grows and credits is None
+        self._grows = grows
         self.refused = False  # the provider has refused what an assumed limit allowed
         self.changed_at = -math.inf  # when the assumed limit last grew or was cut
         self.credits = credits
@@ -457,9 +457,10 @@ class Window:
         """Raise an assumed limit that holds requests up. `answered_from`: the latest beginning of an attempt that was
         answered; `settle_s`: how long a change needs to show its effect.
 
-        Returns 0 if it grew, else the seconds until it may; None: only when another attempt is answered.
+        Returns 0 if it grew, else the seconds until it may; None: only when another attempt is answered, or where all
+        proxies share it.
         """
-        if not self.grows or self.limit is None or math.isinf(answered_from) or answered_from < self.changed_at:
+        if self.credits is not None or self.limit is None or not self.may_grow(answered_from):
             return None
         wait_s = self.changed_at + (PERIOD_S if self.refused else settle_s) - now
         if wait_s > 0:
@@ -468,17 +469,35 @@ class Window:
         self.changed_at = now
         return 0.0
 
+    def may_grow(self, answered_from: float) -> bool:
+        """Whether it is an assumption that held so far: an attempt was answered that began after its last change."""
+        return self.grows and math.isfinite(answered_from) and answered_from >= self.changed_at
+
+    def follow(self, now: float, changes: int, *, refused: bool) -> bool:
+        """Take over what became of the assumed limit of all proxies. Return whether that is news."""
+        assert self.credits is not None
+        self.refused = refused
+        if changes == self.credits.changes:
+            return False
+        self.credits.changes, self.changed_at = changes, now
+        self.credits.refused = False
+        return True
+
     def refuse(self, now: float) -> None:
-        """Cut an assumed limit to what was answered in the last minute, because the provider refused more."""
+        """Cut an assumed limit to what was answered in the last minute, because the provider refused more; one that
+        all proxies share is cut by their store."""
+        if self.credits is not None:
+            self.credits.refused = self.credits.terms.by_credits
+            return
         assert self.limit is not None
         self.limit = float(math.ceil(max(1.0, self.used - self.reserved, self.limit * LEAST_FULL)))
         self.refused = True
         self.changed_at = now
 
     def fill(self, now: float) -> float:
-        """Return how much of our own limit was taken in the last minute, 1 for all of it."""
+        """Return how much of the limit was taken in the last minute by all that share it, 1 for all of it."""
         self._roll(now)
-        return self.used / self.limit if self.limit else 0.0
+        return self.used_by_all / self.full if self.full else 0.0
 
     @property
     def shown_limit(self) -> float | None:
@@ -508,7 +527,7 @@ class Window:
         """Change our own limit, or (None) drop it; what is used in the window stays counted."""
         self.limit = limit
         self.binding = binding
-        self._grows, self.refused = grows and self.credits is None, False
+        self._grows, self.refused = grows, False
         self.enforced = limit is not None and (binding or self.stated.limit is None)
 
     @property

@@ -34,7 +34,7 @@ from hivemind.scheduler.operator.operate import Operator
 from hivemind.scheduler.shared_budgets import SharedBudgets
 from hivemind.scheduler.tasks import SavedTask
 from hivemind.scheduler.ticket import Agent, Ticket, TicketState
-from hivemind.scheduler.types import Failure, FailureKind, Price, Request, Usage, Utilisation, WindowReading
+from hivemind.scheduler.types import Computed, Failure, FailureKind, Price, Request, Usage, Utilisation, WindowReading
 from hivemind.scheduler.work import UNASKED_S, Kind, Work, Works
 
 
@@ -83,6 +83,17 @@ class Scheduler(Dispatcher):
                 lane.configure(now, config, lane.settings)
                 self.events.append(ev.LaneOpened(now, key, config.upstream, config.provider, config, recognised=True))
                 self.pump(lane, now)
+
+    def in_flight_at(self, upstream: str) -> int:
+        """Return how many requests are in flight at an upstream."""
+        return sum(lane.gate.active for lane in self.lanes.values() if lane.config.upstream == upstream)
+
+    def tell_others(self, now: float, upstream: str, others: int) -> None:
+        """Note how many requests an upstream has that didn't come from here."""
+        for lane in self.lanes.values():
+            if lane.config.upstream == upstream:
+                lane.pass_load(now)
+                lane.others = others
 
     def take_lease(self, now: float, key: str, lease: Lease) -> None:
         """Have the lane go on under this lease; does nothing where the lane was forgotten, or was opened without
@@ -211,13 +222,15 @@ class Scheduler(Dispatcher):
             lane.queue.grow(ticket, so_far.weighted)
         self.ledger.unsaved.add(ticket.agent.name)
 
-    def succeed(self, now: float, ticket: Ticket, status: int, usage: Usage | None) -> None:
-        """Take the end of a complete reply."""
+    def succeed(
+        self, now: float, ticket: Ticket, status: int, usage: Usage | None, computed: Computed | None = None
+    ) -> None:
+        """Take the end of a complete reply; `computed`: what the server says that it took."""
         lane = self.lanes[ticket.request.lane]
         if not ticket.content_started:
             self._first_content(now, lane, ticket, usage, whole=True)
         if not ticket.work:
-            lane.learn(now, ticket, usage)
+            lane.learn(now, ticket, usage, computed)
         elif usage is not None:  # when somebody asked tells nothing of the provider's pace
             lane.estimators.learn(ticket.request, usage)
         self.release_slot(lane, ticket, now, usage)

@@ -176,6 +176,14 @@ class Utilisation:
 
 
 @dataclass(frozen=True, slots=True)
+class Computed:
+    """How long a server says that it computed an answer, in seconds, without what it kept the request waiting."""
+
+    prompt_s: float
+    answer_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """A failed attempt, as the proxy reports it to the scheduler."""
 

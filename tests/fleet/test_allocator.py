@@ -290,3 +290,32 @@ def test_another_protocol_is_refused() -> None:
     assert lane.state["protocol"] == PROTOCOL
     with pytest.raises(OtherProtocol, match="report is of protocol 9"):
         sync(None, SyncReport(9, "a", 1), START, "")
+
+
+def test_an_assumed_limit_grows_and_is_cut_for_all() -> None:
+    """By a quarter while requests wait and are answered, once for each number of changes whoever tells; a refusal cuts
+    it to what was answered, and from then on it grows a tenth a minute. What is stated counts instead."""
+    lane = Lane()
+
+    def told(member: str, changes: int, *, used: float = 0.0, **about: Any) -> tuple[float | None, int, bool]:
+        demand = WindowDemand([(0.0, used)], wanted=[0.0, 0.0, 200.0, 0.0, 0.0], limit=60.0, changes=changes, **about)
+        found = lane.report(member, windows={REQUESTS: demand}, agents=[1.0] * 4, settle_s=1.0).windows[REQUESTS]
+        return found.limit, found.changes, found.refused
+
+    lane.report("a"), lane.report("b")
+    assert told("a", 0, used=30.0) == (60, 0, False)
+    assert told("b", 0, used=30.0, grow=True) == (75, 1, False)
+    assert told("a", 0, grow=True) == (75, 1, False), "it belongs to the limit before"
+    assert told("a", 1, grow=True) == (75, 1, False), "too soon"
+    lane.now += 1
+    assert told("a", 1, grow=True) == (75, 1, False), "there is room"
+    assert told("a", 1, used=15.0, grow=True) == (94, 2, False)
+    assert told("b", 2, used=20.0, open=10.0, refused=True) == (85, 3, True)
+    assert told("a", 2, refused=True) == (85, 3, True)
+    lane.wait(30)
+    assert told("a", 3, grow=True) == (85, 3, True)
+    lane.wait(31)
+    assert told("a", 3, used=80.0, grow=True) == (94, 4, True)
+    assert told("a", 4, stated=Stated(50.0, 50.0)) == (50, 4, True)
+    lane.wait(61)
+    assert told("a", 4, used=50.0, grow=True) == (50, 4, True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from proxy.kit import client
 from redis_server import running
 
 from hivemind.fleet.store import StoreError
+from hivemind.scheduler.types import WindowKind
 
 
 async def test_two_proxies_share_a_limit() -> None:
@@ -26,6 +28,34 @@ async def test_two_proxies_share_a_limit() -> None:
                 task.cancel()
             assert len(upstream.at) <= 62
             assert abs(served[0] - served[1]) <= 6
+
+
+@pytest.mark.parametrize("allows", [math.inf, 150])
+async def test_what_nobody_has_stated_grows(allows: float) -> None:
+    """Two proxies before an unknown public host begin at 60 requests a minute for both, and go on as it answers; one
+    that refuses more has its limit cut for both."""
+    upstream = Counting(0.005, allows)
+    with running() as store:
+        async with (
+            fleet_of(2, store.url, upstream, profile="generic", rpm=None, max_concurrency=None) as proxies,
+            client() as web,
+        ):
+            asked = [asyncio.create_task(ask(web, each.url, f"a{n}")) for n in range(150) for each in proxies]
+            limits: set[tuple[float, str]] = set()
+            async with asyncio.timeout(50):
+                while not (
+                    all(task.done() for task in asked) or (limits and {each[1] for each in limits} == {"refused"})
+                ):
+                    await asyncio.sleep(0.05)
+                    windows = [
+                        window for each in proxies for lane in each.snapshot().lanes for window in lane.state.windows
+                    ]
+                    limits = {(each.limit, each.source) for each in windows if each.kind is WindowKind.REQUESTS}
+            for task in asked:
+                task.cancel()
+    assert len(upstream.at) >= min(allows, 300)
+    ((limit, source),) = limits
+    assert (limit >= 240, source) == ((True, "assumed") if allows > 300 else (False, "refused"))
 
 
 async def test_each_sees_the_others() -> None:

@@ -78,6 +78,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Servers are asked right after their first answer, and may take long on a busy machine."""
     monkeypatch.setattr(model_servers, "DELAY_S", 0.0)
     monkeypatch.setattr(model_servers, "WITHIN_S", 30.0)
+    monkeypatch.setattr(model_servers, "LOAD_EVERY_S", 0.005)
 
 
 async def ask(proxy: Proxy) -> None:
@@ -92,6 +93,10 @@ async def until(true: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
         while not true():  # noqa: ASYNC110 - no event tells
             await asyncio.sleep(0.005)
+
+
+def recognised(proxy: Proxy) -> bool:
+    return not any(task.get_name().startswith("recognise") for task in proxy._servers._tasks)
 
 
 def provider(proxy: Proxy) -> str:
@@ -126,7 +131,7 @@ async def test_a_local_server_is_asked_once(gets: dict[str, Reply], found: str, 
     server = Server(gets)
     async with server.listening() as url, before(url) as proxy:
         await ask(proxy)
-        await until(lambda: not proxy._servers._tasks)
+        await until(lambda: recognised(proxy))
         await ask(proxy)
         state = proxy.snapshot().lanes[0].state
         assert provider(proxy) == found
@@ -147,6 +152,31 @@ async def test_one_that_computes_longer_than_a_timeout_is_waited_for() -> None:
     async with server.listening() as url, before(url, headers_timeout_s=0.1, idle_timeout_s=0.1) as proxy:
         await ask(proxy)
         assert len(server.heads) - len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("gets", "header", "others"),
+    [
+        (("/metrics", "vllm:num_requests_running 3.0\nvllm:num_requests_waiting 2.0\n"), "uvicorn", 4),
+        (("/slots", '[{"is_processing":true},{"is_processing":true},{"is_processing":false}]'), "llama.cpp", 1),
+        (("/slots", "[]"), "llama.cpp", 0),
+    ],
+)
+async def test_what_else_it_has_to_do_counts_as_load(gets: tuple[str, str], header: str, others: int) -> None:
+    """While it has a request of ours, it is asked where it tells; a place that tells nothing isn't asked again."""
+    models = '{"object":"list","data":[{"owned_by":"vllm"}]}'
+    server = Server({"/v1/models": (200, header, models), gets[0]: (200, header, gets[1])}, header)
+    async with server.listening() as url, before(url) as proxy:
+        await ask(proxy)
+        await until(lambda: recognised(proxy))
+        asked, server.takes_s = len(server.asked), 30.0
+        asking = asyncio.create_task(ask(proxy))
+        await until(lambda: len(server.asked) > asked + 1)
+        (lane,) = proxy.engine._scheduler.lanes.values()
+        await until(lambda: lane.others == others)
+        asking.cancel()
+    assert server.asked.count("/metrics") <= 1 or gets[0] == "/metrics"
+    assert not any("sk-secret" in head for head in server.heads if head.startswith("get"))
 
 
 async def test_one_whose_first_client_leaves_is_asked_at_once() -> None:
@@ -195,8 +225,8 @@ async def test_a_name_is_resolved(monkeypatch: pytest.MonkeyPatch, address: str,
     proxy = Proxy(settings, transports={"lab": httpx.MockTransport(lambda _: reply)})
     proxy._simulated = frozenset()
     async with serve(proxy, settings, durable=False):
-        await until(lambda: not proxy._servers._tasks)
+        await until(lambda: recognised(proxy))
         await ask(proxy)
-        await until(lambda: not proxy._servers._tasks)
+        await until(lambda: recognised(proxy))
         assert provider(proxy) == found
     assert bool(asked) is (found == "local")

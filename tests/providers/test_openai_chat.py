@@ -7,8 +7,10 @@ import json
 import pytest
 
 from hivemind.providers.base import Facts, StreamForm, Tap
-from hivemind.providers.openai import OpenAIChat
-from hivemind.scheduler.types import Failure, FailureKind, Usage
+from hivemind.providers.ollama import Ollama
+from hivemind.providers.openai import OpenAIChat, OpenAIResponses
+from hivemind.providers.taps import end_through, feed_through
+from hivemind.scheduler.types import Computed, Failure, FailureKind, Usage
 
 WIRE = OpenAIChat()
 PATH = "/v1/chat/completions"
@@ -212,3 +214,43 @@ def test_keepalive() -> None:
     assert WIRE.keepalive("openai-sdk") == WIRE.keepalive("") == b"\n"
     tap = tapped(b"\n", b"\n", b"\n", chunk({"content": "a"}))
     assert tap.state.output_chars == 1
+
+
+LLAMACPP = {"cache_n": 122, "prompt_n": 1, "prompt_ms": 250.0, "predicted_n": 4, "predicted_ms": 500}
+DURATIONS = {"prompt_eval_count": 1, "prompt_eval_duration": 250_000_000, "eval_count": 4, "eval_duration": 500_000_000}
+JSON, NDJSON = [(b"content-type", b"application/json")], [(b"content-type", b"application/x-ndjson")]
+
+
+@pytest.mark.parametrize(
+    ("tap", "data"),
+    [
+        (tapped(), chunk(usage={"prompt_tokens": 123, "completion_tokens": 4}, timings=LLAMACPP)),
+        (tapped(), chunk({}, "stop", timings=LLAMACPP)),
+        (
+            WIRE.tap([(b"content-type", b"application/json")], Facts()),
+            json.dumps({"choices": [], "timings": LLAMACPP}).encode(),
+        ),
+        (
+            OpenAIResponses().tap([(b"content-type", b"text/event-stream")], STREAM),
+            b"event: response.completed\ndata: "
+            + json.dumps({"type": "response.completed", "response": {}, "timings": LLAMACPP}).encode()
+            + b"\n\n",
+        ),
+        (
+            Ollama().tap(NDJSON, Facts(stream=True, form=StreamForm.NDJSON)),
+            json.dumps({"done": True, **DURATIONS}).encode() + b"\n",
+        ),
+    ],
+    ids=["usage", "stop", "whole", "responses", "ollama"],
+)
+def test_what_the_server_says_that_it_took(tap: Tap, data: bytes) -> None:
+    """llama.cpp's `timings` and Ollama's durations, in bodies and in the last event of a stream."""
+    feed_through(tap, data)
+    end_through(tap)
+    assert tap.state.computed == Computed(0.25, 0.5)
+
+
+@pytest.mark.parametrize("timings", [{}, {"prompt_ms": -1, "predicted_ms": 1}, {"prompt_ms": "x"}, 5])
+def test_other_timings_tell_nothing(timings: object) -> None:
+    """What isn't llama.cpp's, or can't be, is ignored."""
+    assert tapped(chunk({}, "stop", timings=timings)).state.computed is None

@@ -12,7 +12,7 @@ from hivemind.scheduler.config import AimdConfig, LaneConfig
 from hivemind.scheduler.events import LevelChanged
 from hivemind.scheduler.pace import Alone, Knee
 from hivemind.scheduler.ticket import Ticket, TicketState
-from hivemind.scheduler.types import Usage
+from hivemind.scheduler.types import Computed, Usage
 
 STEP_S = 0.05
 TOKEN_S = 0.001  # of a prompt, alone
@@ -166,3 +166,37 @@ def test_when_a_stream_begins() -> None:
     assert hands.lane.begins_s(short) == pytest.approx(0.5)
     long = hands.arrive("b", size=400_000)
     assert hands.lane.begins_s(long) == pytest.approx(2 * 500)
+
+
+def test_what_the_server_says_is_learned_without_its_queue() -> None:
+    """Four at a server that computes one after another: what each waited inside is no part of what it takes alone."""
+    hands = Hands(lane(slots=0))
+    tickets = [hands.arrive(f"a{number}", size=400) for number in range(4)]
+    for number, ticket in enumerate(reversed(tickets)):
+        hands.wait(10.0 if not number else 1.0)
+        hands.scheduler.first_content(hands.now, ticket)
+        usage = Usage(input_tokens=100, output_tokens=10)
+        hands.scheduler.succeed(hands.now, ticket, 200, usage, Computed(0.5, 0.25))
+    pace = hands.lane.allowances["m"].pace
+    assert (pace.first.estimate(100), pace.first.estimate(200)) == (0.5, 1.0)
+
+
+def test_what_others_ask_of_the_server_is_load() -> None:
+    """One of ours beside three that came past the proxy isn't alone, so that a slow answer raises no bound, and the
+    next begins after all of them."""
+    hands = Hands(lane(slots=0))
+    hands.succeed(hands.arrive("a"), None)
+    hands.wait(1.0)
+    quick = hands.arrive("a", size=400)
+    hands.wait(1.0)
+    hands.succeed(quick, Usage(input_tokens=100, output_tokens=1))
+    hands.scheduler.tell_others(hands.now, "up", 3)
+    slow = hands.arrive("a", size=400)
+    hands.wait(9.0)
+    hands.succeed(slow, Usage(input_tokens=100, output_tokens=1))
+    assert not slow.alone
+    assert hands.lane.allowances["m"].pace.whole.estimate(100, 1) == 1.0
+    waiting = hands.arrive("a", size=400)
+    hands.content(waiting)
+    hands.succeed(waiting)
+    assert hands.lane.begins_s(hands.arrive("a", size=400)) == pytest.approx(3 * (hands.lane.hold_s or 0))

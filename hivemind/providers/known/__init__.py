@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from urllib.parse import unquote
 
 from hivemind.providers.base import Headers
-from hivemind.providers.table import Meaning, Path, Provider, compiled
+from hivemind.providers.table import Load, Meaning, Path, Provider, compiled
 
 
 @cache
@@ -41,6 +41,11 @@ def provider_of(host: str, headers: Headers = (), body: bytes = b"") -> Provider
 def paths_asked() -> frozenset[str]:
     """Return what a server at home is asked for, to see which it is."""
     return frozenset(sign.path for each in providers() for sign in each.signs if sign.path)
+
+
+def loads_of(name: str) -> tuple[Load, ...]:
+    """Return where the model server of this name tells how much it has to do."""
+    return next((each.loads for each in providers() if each.name == name), ())
 
 
 def server_of(headers: Headers, path: str = "", body: bytes = b"") -> str | None:

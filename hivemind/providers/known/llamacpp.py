@@ -1,6 +1,6 @@
 """llama.cpp's server."""
 
-from hivemind.providers.table import Counts, Failing, Meaning, Provider, Refusal, Sign
+from hivemind.providers.table import Counts, Failing, Load, Meaning, Provider, Refusal, Sign
 
 PROVIDER = Provider(
     name="llamacpp",
@@ -35,6 +35,27 @@ PROVIDER = Provider(
             text=r'"total_slots":\s*\d',
             example='{"default_generation_settings":{"n_ctx":32768},"total_slots":4,"model_path":"tiny.gguf"}',
             source="https://github.com/ggml-org/llama.cpp, tools/server/README.md",
+            seen="2026-11",
+        ),
+    ),
+    loads=(
+        Load(
+            path="/metrics",
+            text=r"(?m)^llamacpp:requests_(?:processing|deferred) (\d+)",
+            example=(
+                "# TYPE llamacpp:requests_processing gauge\nllamacpp:requests_processing 2\n"
+                "# TYPE llamacpp:requests_deferred gauge\nllamacpp:requests_deferred 4\n"
+            ),
+            requests=6,
+            source="xllamacpp 2026.10.11549",
+            seen="2026-11",
+        ),
+        Load(
+            path="/slots",
+            text=r'"is_processing":\s*(true|false)',
+            example='[{"id":0,"n_ctx":65536,"is_processing":true},{"id":1,"n_ctx":65536,"is_processing":false}]',
+            requests=1,
+            source="xllamacpp 2026.10.11549",
             seen="2026-11",
         ),
     ),

@@ -1,6 +1,6 @@
 """vLLM, SGLang and what is built on them."""
 
-from hivemind.providers.table import Failing, Meaning, Provider, Refusal, Sign
+from hivemind.providers.table import Failing, Load, Meaning, Provider, Refusal, Sign
 
 PROVIDER = Provider(
     name="vllm",
@@ -42,6 +42,20 @@ PROVIDER = Provider(
             text=r"^(?:# HELP )?(?:vllm|sglang):\w",
             example='vllm:num_requests_running{engine="0",model_name="tiny"} 2.0',
             source="https://docs.vllm.ai/en/latest/usage/metrics",
+            seen="2026-11",
+        ),
+    ),
+    loads=(
+        Load(
+            path="/metrics",
+            text=r"(?m)^(?:vllm:num_requests_(?:running|waiting)|sglang:num_(?:running|queue)_reqs)(?:\{.*\})? (\d+)",
+            example=(
+                'vllm:num_requests_running{engine="0",model_name="tiny"} 2.0\n'
+                'vllm:num_requests_waiting{engine="0",model_name="tiny"} 3.0\n'
+                'vllm:num_requests_waiting_by_reason{engine="0",model_name="tiny",reason="capacity"} 3.0\n'
+            ),
+            requests=5,
+            source="https://docs.vllm.ai/en/latest/usage/metrics; https://docs.sglang.ai/references/production_metrics",
             seen="2026-11",
         ),
     ),

@@ -87,6 +87,7 @@ class Retries:
             # A failure among others' successes is bad luck, not an upstream that needs ever longer delays.
             in_row = min(ticket.faults, self.failures_in_row)
             delay_s = backoff_s(self.config, in_row - 1, draw())
-        at = now + max(delay_s, self.spend(now))
+        free = failure.at_home and ticket.fault is not None and ticket.fault.free
+        at = now + (delay_s if free else max(delay_s, self.spend(now)))
         ticket.expires_at = min(ticket.expires_at, ticket.arrived_at + self.config.deadline_s)
         return at if at <= ticket.expires_at else None
