@@ -73,7 +73,7 @@ def test_a_moment_slows_nobody_and_what_slowed_is_over_in_a_minute() -> None:
 def test_no_trouble_stands_beside_healthy() -> None:
     """In random histories, whenever an agent is hung, was refused lately or is dead, and nobody knows it yet."""
     seen: set[str] = set()
-    for seed in range(examples(1500, few=60)):
+    for seed in range(examples(1500, few=70)):
         history = History()
         events = history.after(randomly(seed, 60))
         world = told()
