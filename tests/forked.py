@@ -6,6 +6,8 @@ of the time that the quick tests computed.
 
 from __future__ import annotations
 
+import gc
+import importlib
 import itertools
 import os
 import sys
@@ -14,11 +16,14 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from multiprocessing.queues import SimpleQueue
+from types import ModuleType
 
 import pytest
 from _pytest.capture import CaptureManager
 
 _FORK = get_context("fork")
+_SLOW_TO_IMPORT = ("anthropic", "openai", "plotly.graph_objects")
+"""What tests of several files import only when they run, which takes seconds of each process."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,6 +36,11 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     number: int = session.config.getoption("--forked")
     if not number or session.testsfailed or session.config.option.collectonly:
         return None
+    for name in _SLOW_TO_IMPORT:
+        if type(sys.modules.get(name)) is not ModuleType:
+            sys.modules.pop(name, None)  # what stood for it until it was used
+            importlib.import_module(name)
+    gc.freeze()
     files = [list(items) for _, items in itertools.groupby(session.items, key=lambda item: item.path)]
     queue: SimpleQueue[int | None] = _FORK.SimpleQueue()
     for index in [*range(len(files)), *[None] * number]:
