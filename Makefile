@@ -7,7 +7,7 @@ BIN = $(VENV)/bin
 # Any Python from 3.11 on: `make PYTHON=/path/to/python3.13`. Unset: the first that works.
 PYTHON =
 PYTHONS = $(PYTHON) python3 python3.13 python3.12 python3.14 python3.11
-# Twice as many as cores, because half of a test's time is waiting: `make JOBS=16 test`.
+# Twice as many as cores, because tests also wait: `make JOBS=16 test`.
 JOBS = 4
 # Measuring branches takes minutes on Python 3.11, so `make test` does it only where asked: see CONTRIBUTING.md.
 COVERAGE =
@@ -18,7 +18,9 @@ INPUT =
 # Warnings are errors: a link that leads nowhere is one.
 DOCS = $(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 # Containers often forbid bytecode; without it every worker and every program under test compiles the tree anew.
-PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(JOBS) --dist worksteal
+PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest
+# Coverage isn't measured in processes that are forked.
+PARALLEL = $(if $(COVERAGE),-n $(JOBS) --dist worksteal --cov,--forked $(JOBS))
 SUITABLE = import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 
 help: ## show this list
@@ -44,12 +46,12 @@ lint: $(VENV)/.ready
 test: lint ## make check and the quick tests; with COVERAGE=1 also what they cover, which must be enough
 	@log=$$(mktemp); { $(BIN)/mypy && $(DOCS); } >"$$log" 2>&1 & checks=$$!; \
 	trap 'kill $$checks 2>/dev/null; rm -f "$$log"; exit 130' INT TERM; \
-	code=0; $(PYTEST) -m "not slow and not e2e and not clients" $(COVERAGE:1=--cov) || code=$$?; \
+	code=0; $(PYTEST) $(PARALLEL) -m "not slow and not e2e and not clients" || code=$$?; \
 	wait $$checks || code=1; cat "$$log"; rm -f "$$log"; exit $$code
 
 # What `make test` leaves out, and what it does only in small.
 test-all: $(VENV)/.ready ## after make test: slow and end-to-end tests, and property tests with many more examples
-	$(PYTEST) -m "slow or e2e or hypothesis" --hypothesis-profile=large
+	$(PYTEST) -n $(JOBS) --dist worksteal -m "slow or e2e or hypothesis" --hypothesis-profile=large
 
 # Programs are looked for in PATH and in the folders of HIVEMIND_CLIENTS (node_modules/.bin, a venv's bin).
 test-clients: $(VENV)/.ready ## try real clients (Claude Code, Codex, Gemini CLI, opencode, aider, SDKs) where they are installed

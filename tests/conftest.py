@@ -19,14 +19,22 @@ from typing import Any
 from unittest import mock
 
 import certifi
+import forked
+import goldens
 import pytest
 from detached import detached_with, end_all
 from examples import register_profiles
+from forked import pytest_runtestloop as pytest_runtestloop
 from goldens import golden as golden
-from goldens import pytest_addoption as pytest_addoption
 
 register_profiles()
 _STATE = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Of these modules."""
+    goldens.pytest_addoption(parser)
+    forked.pytest_addoption(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -73,6 +73,7 @@ def searched_once(
     monkeypatch.setattr(tune._Tuning, "run", remembered)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("searched_once")
 def test_finds_better_settings(badly: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """First a sentence with what is promised, then what to change and what comes of it."""

@@ -45,8 +45,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(starts, "WARM_EVENTS", 200)
 
 
-@pytest.mark.parametrize("parts", [1, 3])
-@pytest.mark.parametrize("priced", [False, True])
+@pytest.mark.parametrize(
+    ("parts", "priced"), [(3, True), *(pytest.param(*each, marks=pytest.mark.slow) for each in ((1, False), (1, True)))]
+)
 def test_every_moment_is_as_if_all_had_been_folded_from_the_start(
     tmp_path: Path, parts: int, priced: bool, play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -252,6 +252,7 @@ def test_the_providers_own_limit_stays(tmp_path: Path) -> None:
     assert not any("stays" in each for each in answered(assumed, "provider.limits=x4").notes)
 
 
+@pytest.mark.slow
 def test_a_limit_of_requests_at_once_stays(tmp_path: Path) -> None:
     """As does that of a provider which refuses what it has no place for."""
     events: list[ev.Event] = []

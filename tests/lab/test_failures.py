@@ -101,6 +101,7 @@ def test_regular_spells_come_again_after_as_long() -> None:
     assert 9 <= sum(two and not one for one, two in pairwise(failed)) <= 14
 
 
+@pytest.mark.slow
 def test_load_is_found() -> None:
     """The share grows with the number in flight, and so it does in a simulation."""
     failures = fitted(world(lambda _, in_flight: min(0.9, 0.002 * in_flight**2)))

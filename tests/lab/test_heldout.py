@@ -34,6 +34,7 @@ def wall(run: Figures) -> float:
     return run.wall_s
 
 
+@pytest.mark.slow
 def test_halves_foretell_each_other(recording: Recording) -> None:
     """The recording itself stays as it was fitted, whatever was fitted to its parts."""
     before = simulate(recording)

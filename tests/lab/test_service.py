@@ -61,6 +61,7 @@ def test_luck_alone_is_taken_for_luck(tmp_path: Path) -> None:
         assert not found.size.kinds
 
 
+@pytest.mark.slow
 def test_the_size_is_found(tmp_path: Path) -> None:
     """The base and what a token costs, and nothing else."""
     found = service_of(recorded(tmp_path, run(lambda usage: 0.8 + 0.021 * usage.output_tokens)))
@@ -81,6 +82,7 @@ def test_what_else_is_in_flight_is_found(speed: Callable[[int], float], tmp_path
     assert any(" in flight everything is " in line for line in found.sentences())
 
 
+@pytest.mark.slow
 def test_places_with_a_queue_are_found(tmp_path: Path) -> None:
     """The provider answers so many at once, and others wait there."""
     found = service_of(recorded(tmp_path, run(places=4)))
@@ -88,7 +90,8 @@ def test_places_with_a_queue_are_found(tmp_path: Path) -> None:
     assert "the provider answers about 4 at once; others wait there for their turn" in list(found.sentences())
 
 
-@pytest.mark.parametrize(("drift", "ratio"), [pytest.param(slower, 3.0, marks=pytest.mark.slow), (suddenly, 2.0)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("drift", "ratio"), [(slower, 3.0), (suddenly, 2.0)])
 def test_drift_is_found(drift: Callable[[float], float], ratio: float, tmp_path: Path) -> None:
     """Slow or sudden; it isn't taken for the load."""
     recording = recorded(tmp_path, run(drift=drift, turns=30))
@@ -124,9 +127,10 @@ def test_the_recording_is_reproduced(world: dict[str, object], tmp_path: Path) -
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "world",
-    [{"places": 4}, pytest.param({"speed": power, "think_s": 15.0, "turns": 25}, marks=pytest.mark.slow)],
+    [{"places": 4}, {"speed": power, "think_s": 15.0, "turns": 25}],
     ids=["places", "speed"],
 )
 def test_fewer_in_flight_are_predicted(world: dict[str, object], tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_with_the_same_settings_the_same_comes_of_it(name: str, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("text", "settings"),
     [
-        ("max_concurrency=2", {"max_concurrency": 2}),
+        pytest.param("max_concurrency=2", {"max_concurrency": 2}, marks=pytest.mark.slow),
         pytest.param("aimd.beta=0.8", {"aimd": {"beta": 0.8}}, marks=pytest.mark.slow),
         pytest.param("rpm=40", {"rpm": 40}, marks=pytest.mark.slow),
     ],
@@ -145,6 +145,7 @@ def test_a_journal_that_was_cut_off_ends_where_it_does(tmp_path: Path) -> None:
     assert (figures.wall_s, figures.answered) == (2.0, 1)
 
 
+@pytest.mark.slow
 def test_limits_that_were_seen_hold_in_a_simulation(tmp_path: Path) -> None:
     """With our own windows off, the provider refuses instead, and everything takes as long."""
     world = World(

@@ -59,7 +59,7 @@ class Flights:
 
 
 @given(seed=st.integers(0, 10**9), count=st.integers(1, 120), texts=changes, how=faults)
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40, few=4), deadline=None)
 def test_any_events_can_be_simulated(seed: int, count: int, texts: list[str], how: Faults) -> None:
     """Without an error, to an end, and twice the same."""
     recordings: list[Recording] = []

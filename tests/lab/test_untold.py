@@ -53,12 +53,12 @@ def fitted(sent: Sequence[RequestAttempt]) -> Untold:
     return fit_untold(sent, set(), sent[-1][1].granted_at + 5.0, reserves=False)
 
 
-@pytest.mark.parametrize("says_when", [True, False])
+@pytest.mark.parametrize("says_when", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("form", "make"),
     [
         ("fixed", lambda: FixedWindow(40, 60.0)),
-        ("sliding", lambda: SlidingWindow(40, 60.0)),
+        pytest.param("sliding", lambda: SlidingWindow(40, 60.0), marks=pytest.mark.slow),
         ("bucket", lambda: TokenBucket(40, 60.0, 10)),
     ],
 )
@@ -101,6 +101,7 @@ def test_a_limit_of_requests_in_process_is_found(kind: FailureKind, delay_s: flo
     assert "limit of about 5 in flight" in sentence
 
 
+@pytest.mark.slow
 def test_attempts_that_fail_may_take_no_place() -> None:
     """Where others are taken although these would fill all places, they don't."""
     rng = random.Random(7)

@@ -99,7 +99,7 @@ async def _perform(play: Play, reader: asyncio.StreamReader, writer: asyncio.Str
             while not step.is_set():
                 if reader.at_eof() or writer.transport.is_closing():
                     return False
-                await asyncio.sleep(0.001)
+                await asyncio.sleep(0.005)
         elif isinstance(step, Reset):
             reset(writer)
             return False
@@ -127,7 +127,7 @@ class Running:
         """Wait until the world is as the caller wants it."""
         snapshot = self.proxy.snapshot()
         while not true(snapshot):
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.005)
             snapshot = self.proxy.snapshot()
         return snapshot
 

@@ -113,15 +113,16 @@ def nothing_went_on(proxy: Running, upstream: Scripted) -> bool:
     return not upstream.requests and proxy.snapshot().totals.requests == 0
 
 
-@pytest.mark.parametrize(("message", "status", "says"), REFUSED.values(), ids=list(REFUSED))
-async def test_refused(message: bytes, status: int, says: str) -> None:
+async def test_refused() -> None:
     """One response, of which the text says why, in JSON; then the end."""
-    async with between([ANSWER]) as (proxy, upstream), raw(proxy.port) as direct:
-        await direct.send(message)
-        got, headers, body = await one_answer(direct)
-        assert (got, dict(headers)[b"content-type"]) == (status, b"application/json")
-        assert says in json.loads(body)["error"]["message"]
-        assert nothing_went_on(proxy, upstream)
+    async with between([ANSWER]) as (proxy, upstream):
+        for name, (message, status, says) in REFUSED.items():
+            async with raw(proxy.port) as direct:
+                await direct.send(message)
+                got, headers, body = await one_answer(direct)
+            assert (got, dict(headers)[b"content-type"]) == (status, b"application/json"), name
+            assert says in json.loads(body)["error"]["message"], name
+            assert nothing_went_on(proxy, upstream), name
 
 
 async def test_a_key_that_an_empty_segment_cuts() -> None:

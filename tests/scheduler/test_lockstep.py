@@ -22,7 +22,7 @@ TRAFFIC = {
 
 
 @pytest.mark.parametrize("traffic", TRAFFIC.values(), ids=list(TRAFFIC))
-@pytest.mark.parametrize("kind", [FixedWindow, Bucket])
+@pytest.mark.parametrize("kind", [pytest.param(FixedWindow, marks=pytest.mark.slow), Bucket])
 def test_requests_a_minute_that_all_models_share(kind: type[FixedWindow | Bucket], traffic: Traffic) -> None:
     """No more than two 429s in ten minutes of three models, and the window is used as if there were one."""
     result = Play(kind(50), LANE, traffic, 1).run(until_s=600.0)
@@ -31,7 +31,7 @@ def test_requests_a_minute_that_all_models_share(kind: type[FixedWindow | Bucket
 
 
 @pytest.mark.parametrize("traffic", TRAFFIC.values(), ids=list(TRAFFIC))
-@pytest.mark.parametrize("kind", [FixedWindow, Bucket])
+@pytest.mark.parametrize("kind", [FixedWindow, pytest.param(Bucket, marks=pytest.mark.slow)])
 def test_models_with_windows_of_their_own_keep_them(kind: type[FixedWindow | Bucket], traffic: Traffic) -> None:
     """Though they have the same limit, and are used alike."""
     result = Play(kind(50), LANE, traffic, 1, kind(50), kind(50)).run(until_s=600.0)

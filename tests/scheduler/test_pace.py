@@ -110,7 +110,9 @@ def test_a_spike_cuts() -> None:
     ],
     ids=["serial", "four slots", "batches", "any number"],
 )
-@pytest.mark.parametrize(("tokens", "begin", "seconds"), [(100, 2, 60), (3000, 5, 400)])
+@pytest.mark.parametrize(
+    ("tokens", "begin", "seconds"), [(100, 2, 60), pytest.param(3000, 5, 400, marks=pytest.mark.slow)]
+)
 def test_the_level_settles_near_the_knee(
     speed: Callable[[int], float], least: float, most: float, tokens: int, begin: int, seconds: float
 ) -> None:

@@ -5,11 +5,11 @@ import json
 import os
 import signal
 import socket
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from control.processes import Program, program
+from program import called
 from tools.kit import BIN, HANGS_S, NAMES, PLAIN, all_eight, asks, over_stdio, refusal, said, served
 
 
@@ -113,18 +113,16 @@ async def killed(proxy: Program) -> None:
     await proxy.process.wait()
 
 
-async def spoken(
-    folder: Path, *flags: str, text: bytes = b"", environ: Mapping[str, str] | None = None
-) -> tuple[int | None, str, str]:
+async def spoken(folder: Path, text: bytes = b"") -> tuple[int | None, str, str]:
     """Exit code, output and errors of a `hivemind mcp` whose input is this."""
     process = await asyncio.create_subprocess_exec(
         BIN / "hivemind",
-        *("mcp", *flags),
+        "mcp",
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         cwd=folder,
-        env={**PLAIN, "HIVEMIND_STATE_DIR": str(folder / "state"), **(environ or {})},
+        env={**PLAIN, "HIVEMIND_STATE_DIR": str(folder / "state")},
     )
     async with asyncio.timeout(HANGS_S):
         out, err = await process.communicate(text)
@@ -141,12 +139,13 @@ async def spoken(
         ((), {"HIVEMIND_PORT": "x"}, "the port is set to x"),
     ],
 )
-async def test_wrong_usage(tmp_path: Path, flags: tuple[str, ...], environ: dict[str, str], line: str) -> None:
+def test_wrong_usage(tmp_path: Path, flags: tuple[str, ...], environ: dict[str, str], line: str) -> None:
     """What can't be used is one line on standard error, and nothing on standard output, which is the protocol's."""
-    code, out, err = await spoken(tmp_path, *flags, environ=environ)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert line in err
-    assert "sekrit" not in err
+    environ = {**PLAIN, "HIVEMIND_STATE_DIR": str(tmp_path / "state"), **environ}
+    ended = called(tmp_path, ("mcp", *flags), environ)
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert line in ended.err
+    assert "sekrit" not in ended.err
 
 
 @pytest.mark.e2e

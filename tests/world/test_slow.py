@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from examples import examples
 from world.histories import History, randomly
 from world.kit import LANE, hold, sampled, state, told
 
@@ -70,9 +71,9 @@ def test_a_moment_slows_nobody_and_what_slowed_is_over_in_a_minute() -> None:
 
 
 def test_no_trouble_stands_beside_healthy() -> None:
-    """In 500 random histories, whenever an agent is hung, was refused lately or is dead, and nobody knows it yet."""
+    """In random histories, whenever an agent is hung, was refused lately or is dead, and nobody knows it yet."""
     seen: set[str] = set()
-    for seed in range(500):
+    for seed in range(examples(1500, few=70)):
         history = History()
         events = history.after(randomly(seed, 60))
         world = told()
