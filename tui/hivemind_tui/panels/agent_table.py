@@ -13,7 +13,7 @@ from hivemind.world.health import STEP_S
 from hivemind.world.snapshot import HUNG, AgentView, TicketView
 from hivemind_tui.render import wait_reason
 from hivemind_tui.render.budgets import ceilings, figures, role_of, share_of
-from hivemind_tui.render.format import about
+from hivemind_tui.render.format import about, clean, dated
 from hivemind_tui.render.glyphs import PRIORITIES, gate_sign, sign
 from hivemind_tui.render.pen import Pen, Span, call
 from hivemind_tui.render.table import Column, Rows, Table, hidden_order
@@ -96,13 +96,19 @@ def at_least(spent: float) -> str:
     return f"${spent:.3f}+" if spent < 0.0995 else f"{short_dollars(spent)}+"
 
 
-def _error(agent: AgentView, pen: Pen) -> Span:
-    error, role = agent.last_error, "bad" if agent.failed else "dim"
+def last_error(agent: AgentView, room: int = 1000) -> Span:
+    """Return the error that the agent saw last with its age, bright while nothing of it was answered since."""
+    role = "dim" if agent.error_over or not agent.last_error else "bad"
+    return dated(clean(agent.last_error), agent.error_s, room), role
+
+
+def _error(agent: AgentView, room: int) -> Span:
+    error, role = last_error(agent, room)
     ended = process(agent)
     if ended is None or ended[1] != "bad":
         return error, role
     how = ended[0].removeprefix("killed by ")  # beside "died" a signal's name says it
-    return (f"{how}: {error}" if error else how), "bad"
+    return (f"{how}: {last_error(agent, max(0, room - len(how) - 2))[0]}" if error else how), "bad"
 
 
 def process(agent: AgentView) -> Span | None:
@@ -118,7 +124,7 @@ def process(agent: AgentView) -> Span | None:
     return exit_text(code), role
 
 
-_WHY: Column[AgentView] = Column("why", "WAIT / ERROR", 14, 3, _error, "<")
+_WHY: Column[AgentView] = Column("why", "WAIT / ERROR", 14, 3, lambda a, _: _error(a, 14), "<")
 AGENTS: Table[AgentView] = Table(
     Column("name", "AGENT", 10, 0, lambda a, _: (a.name, "text"), "<", is_name=True),
     (
@@ -130,6 +136,7 @@ AGENTS: Table[AgentView] = Table(
         Column("asked", "REQS", 5, 10, lambda a, _: number(a.requests)),
         Column("ok", "OK", 5, 11, lambda a, _: number(a.finished, "ok")),
         Column("fail", "FAIL", 4, 1, lambda a, _: number(a.failed, "bad")),
+        Column("refused", "REFUSED", 7, 1, lambda a, _: number(a.refused, "wait")),
         Column("retried_ok", "RETRIED OK", 9, 6, lambda a, _: number(a.retried_ok, "recover")),
         Column("in", "IN", 5, 6, lambda a, _: number(a.usage.total_input)),
         Column("out", "OUT", 5, 4, lambda a, _: number(a.usage.output_tokens)),
@@ -190,7 +197,12 @@ def _table(view: View, cells: int) -> Table[AgentView]:
     else:
         limited = any(agent.budget is not None for agent in view.snapshot.agents)
         spread = any(agent.machines for agent in view.agents)
-        out = (*(() if limited else ("budget", "of")), *(() if spread else ("machine",)))
+        refused = any(agent.refused for agent in view.snapshot.agents)
+        out = (
+            *(() if limited else ("budget", "of")),
+            *(() if spread else ("machine",)),
+            *(() if refused else ("refused",)),
+        )
         columns = [column for name, column in by_id.items() if name not in out]
     if room < 2:
         return replace(AGENTS, columns=tuple(columns))
@@ -241,13 +253,13 @@ def _reasons(queue: Sequence[TicketView], slots: Sequence[TicketView], room: int
     waiting = wait_reason.first_of_each(queue)
     hung = {ticket.agent: ticket for ticket in slots if ticket.state == HUNG}
 
-    def reason(agent: AgentView, pen: Pen) -> Span:
+    def reason(agent: AgentView, _: Pen) -> Span:
         if agent.state == HUNG and agent.name in hung:
             return f"silent {short_duration(hung[agent.name].silent_s)}", "bad"
         ticket = waiting.get(agent.name) if agent.state in _WAITING else None
         if ticket is None:
             behind = wait_reason.far_back(agent.state, queue)
-            return (behind, "wait") if behind else _error(agent, pen)
+            return (behind, "wait") if behind else _error(agent, room)
         return wait_reason.short(ticket, room), gate_sign(ticket.gate).role
 
     return reason
