@@ -55,7 +55,8 @@ class TicketView:
     state: str
     """One of :data:`TICKET_STATES`, or :data:`HUNG`."""
     since_s: float
-    """Time in this state; of one that is hung, since it was sent, or since its first content."""
+    """Time in this state; of one that is hung, since it was sent, or since its first content; of one that waits, that
+    wait, with pauses before a retry."""
     age_s: float
     """Time since arrival."""
     attempt: int
