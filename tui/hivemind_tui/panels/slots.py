@@ -25,9 +25,9 @@ from hivemind_tui.render.table import Column, Placed, Rows, Table
 from hivemind_tui.state.view import View, join
 
 _TWO_COLUMNS = 74
-_WITH_HEADS = 8
+_WITH_HEADS = 3
 """Rows from which the columns have heads."""
-_WITH_MARKS = 5
+_WITH_MARKS = 7
 """Rows from which the signs on the level's trend have one of their own."""
 _AGAIN = 2
 """Fewest free rows below a column in which the other one goes on, besides its heads where there are any."""
