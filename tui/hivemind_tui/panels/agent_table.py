@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from textual.strip import Strip
 
@@ -19,6 +20,7 @@ from hivemind_tui.render.pen import Pen, Span, call
 from hivemind_tui.render.table import Column, Rows, Table, hidden_order
 from hivemind_tui.render.table import render as render_table
 from hivemind_tui.state.lists import AGENT_KEYS, is_lost
+from hivemind_tui.state.log_rows import Same
 from hivemind_tui.state.tree import DEEPEST, Branch
 from hivemind_tui.state.view import View, join
 
@@ -195,14 +197,8 @@ def _table(view: View, cells: int) -> Table[AgentView]:
     if _chosen:
         columns = [replace(by_id[name], rank=rank) for rank, name in enumerate(_chosen, 1)]
     else:
-        limited = any(agent.budget is not None for agent in view.snapshot.agents)
-        spread = any(agent.machines for agent in view.agents)
-        refused = any(agent.refused for agent in view.snapshot.agents)
-        out = (
-            *(() if limited else ("budget", "of")),
-            *(() if spread else ("machine",)),
-            *(() if refused else ("refused",)),
-        )
+        used = _columns_used(Same(view.snapshot.agents))
+        out = {"budget", "of", "machine", "refused"} - used
         columns = [column for name, column in by_id.items() if name not in out]
     if room < 2:
         return replace(AGENTS, columns=tuple(columns))
@@ -221,6 +217,20 @@ def _suited(column: Column[AgentView], room: int, long_s: float) -> Column[Agent
     steps = _STEPS_WIDE if room > 2 else _STEPS
     head = f"TOKENS {steps * STEP_S / 60:.0f} min"
     return replace(column, head=head, width=steps, cell=lambda agent, pen: activity(agent, pen, steps))
+
+
+@lru_cache(maxsize=4)
+def _columns_used(agents: Same[AgentView]) -> frozenset[str]:
+    """Return those of the columns that most runs have no use for which these agents have one for."""
+    used = set[str]()
+    for agent in agents.items:
+        if agent.budget is not None:
+            used |= {"budget", "of"}
+        if agent.refused:
+            used.add("refused")
+        if agent.machines:
+            used.add("machine")
+    return frozenset(used)
 
 
 _chosen: list[str] = []

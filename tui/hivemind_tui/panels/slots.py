@@ -179,7 +179,7 @@ class _Column:
 def _named(names: Sequence[str], count: int, width: int, pen: Pen) -> str:
     """Return `: alice, bob, …`: as many names as fit, each once; of `count` requests some may have none here."""
     distinct = list(dict.fromkeys(map(clean, names)))
-    for named in range(len(distinct), 0, -1):
+    for named in range(min(len(distinct), width // 3), 0, -1):  # a name and a comma take three cells at least
         cut = [pen.glyphs.ellipsis] if named < len(distinct) or count > len(names) else []
         text = f": {', '.join([*distinct[:named], *cut])}"
         if cell_len(text) <= width:
