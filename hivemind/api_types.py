@@ -289,7 +289,7 @@ class RunUsage:
     """Requests on the run's path since its process began, those of agents that it started included; None: unknown,
     because the proxy was restarted meanwhile."""
     elsewhere: tuple[str, ...] = ()
-    """Agents without a run of which the same client sent requests meanwhile."""
+    """Agents without a run of which the same client sent requests meanwhile; none if the process failed."""
 
 
 @dataclass(frozen=True, slots=True)

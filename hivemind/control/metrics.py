@@ -189,6 +189,7 @@ _OF_AN_AGENT: tuple[tuple[str, str, Callable[[AgentView], float]], ...] = (
     ("agent_requests", "Requests seen.", lambda agent: agent.requests),
     ("agent_requests_finished", "Requests answered by an upstream.", lambda agent: agent.finished),
     ("agent_requests_failed", "Requests that ended in an error for the agent.", lambda agent: agent.failed),
+    ("agent_requests_refused", "Requests that HiveMind itself refused.", lambda agent: agent.refused),
     ("agent_retries", "Failed attempts that were retried.", lambda agent: agent.retries),
     ("agent_requests_retried_ok", "Requests that succeeded after a failed attempt.", lambda agent: agent.retried_ok),
     ("agent_cost_dollars", "Cost of its usage, by public prices.", lambda agent: agent.dollars),

@@ -171,7 +171,7 @@ class Processes:
             agent.stopped,
             spent.estimated,
             None if not requests and spent.tokens and name in self._taken_over else requests,
-            elsewhere,
+            elsewhere if ended.exit_code == 0 else (),  # one that failed may have ended before its first request
         )
 
     def lapse(self) -> None:

@@ -69,9 +69,9 @@ def parse_number(text: str) -> float:
 
 
 def count(number: float) -> str:
-    """`950`, `12.3k`, `4.5M`: three figures."""
+    """`950`, `12.3k`, `4.5M`: three figures, of which none is a part of one."""
     if number < 1000:
-        return f"{number:g}" if number < 100 or number == int(number) else f"{number:.0f}"
+        return f"{number:.0f}"
     for factor, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= factor * 0.9995:
             return f"{number / factor:.3g}{unit}"

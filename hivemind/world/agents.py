@@ -60,18 +60,19 @@ class AgentFold(AgentState):
         match event:
             case ev.AttemptFailed():
                 if event.retry_in_s is None:  # else its agent sees nothing of it
-                    self.last_error = event.message or event.kind.value.replace("_", " ")
+                    self.last_error, self.error_at = event.message or event.kind.value.replace("_", " "), event.at
                     self.failed += 1
                     self.spoiled = True
                 else:
                     self.retries += 1
             case ev.Refused():
-                self.failed += 1
+                self.refused += 1
                 self.spoiled = self.spoiled or event.reason not in BY_OPERATOR
-                self.trouble = self.trouble or "refused"
-                self.last_error = event.reason.replace("_", " ")
+                self.refusal = event.reason.replace("_", " ")
+                self.last_error, self.error_at, self.refused_at = f"refused: {self.refusal}", event.at, event.at
             case ev.AgentBegan():
                 self.running, self.exit_code, self.stopped, self.trouble = True, None, False, ""
+                self.refused_at = 0.0
                 if self.ran or not event.resumed:  # else it began before this world did
                     self.requests_before = self.requests
                 self.ran, self.began_at = True, event.at
@@ -167,7 +168,8 @@ class AgentFold(AgentState):
         if self.tickets:
             state, in_flight, queued, waits_s, waiting_s = self._open(at)
             waited_s += waits_s
-        held = self.stopped or self.trouble or self.held or spent or pending
+        refused = self.refused_at > self.answered_at
+        held = self.stopped or self.trouble or self.held or spent or pending or refused
         if held and not in_flight:
             state = self._resting(state, spent=spent, pending=pending)
         view: Any = object.__new__(AgentView)  # its constructor takes several times as long with names
@@ -202,6 +204,11 @@ class AgentFold(AgentState):
         view.activity = self.activity(at)
         view.recovered = self.recovered
         view.machines = ()
+        view.refused = self.refused
+        view.error_s = at - self.error_at if self.error_at else None
+        view.error_over = self.answered_at > self.error_at
+        view.refused_s = at - self.refused_at if refused else None
+        view.refusal = self.refusal
         return cast(AgentView, view)
 
     def _resting(self, state: str, *, spent: bool, pending: bool) -> str:
@@ -212,7 +219,7 @@ class AgentFold(AgentState):
             (self.held, "held"),
             (spent, "spent"),
             (pending, "pending"),
-            (self.trouble == "refused" and state == "idle", "refused"),
+            (self.refused_at > self.answered_at and state == "idle", "refused"),
         )
         return next((name for holds, name in held if holds), state)
 

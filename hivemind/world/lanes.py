@@ -136,14 +136,21 @@ class Queue:
 
     def in_order(self, waiting: Collection[TicketFold], most: int) -> list[TicketFold]:
         """Return waiting tickets by when they will be sent according to the last sample, those of which nothing is
-        known after the others and lanes in turn; then newcomers and retries, by class and age."""
+        known after the others and lanes in turn. A newcomer comes after all of its class, and what waits for a retry
+        that no sample has seen is last."""
         by_number = {ticket.arrived.ticket: ticket for ticket in waiting}
         upcoming = sorted(self._holds, key=lambda number: order_of(*self._holds[number]))
         queued = [number for number in upcoming if number in by_number and by_number[number].state == "queued"]
         first = [by_number.pop(number) for number in queued]
-        if len(first) >= most:
-            return first[:most]
         rest = sorted(by_number.values(), key=lambda each: (each.state, each.priority, each.arrived.at))
+        new = [each for each in rest if each.state == "queued" and each.since >= self.at] if first else []
+        behind = {each.priority: 0 for each in new}
+        for place, ticket in enumerate(first, 1):
+            behind.update((priority, place) for priority in behind if ticket.priority <= priority)
+        for newcomer in reversed(new):
+            first.insert(behind[newcomer.priority], newcomer)
+            del by_number[newcomer.arrived.ticket]
+        rest = [each for each in rest if each.arrived.ticket in by_number]
         return (first + rest)[:most]
 
     def holding(self, ticket: TicketFold, at: float, mode: str, *, paused: bool) -> Held:

@@ -279,7 +279,7 @@ AGENT_RULES: Mapping[str, Rule | None] = {
     "ttft_s": _known,
     "waited_s": sum,
     "last_seen_s": min,
-    "last_error": _known,
+    "last_error": _first,
     "dollars": sum,
     "unpriced": sum,
     "served_s": sum,
@@ -293,6 +293,11 @@ AGENT_RULES: Mapping[str, Rule | None] = {
     "activity": _summed,
     "recovered": any,
     "machines": _BY_CALLER,
+    "refused": sum,
+    "error_s": _first,
+    "error_over": _first,
+    "refused_s": _first,
+    "refusal": _first,
 }
 """By field; the one that was seen last counts first."""
 TOTALS_RULES: Mapping[str, Rule | None] = {

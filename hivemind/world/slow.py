@@ -33,12 +33,9 @@ _CUTS = {
     "truncated": "truncated answers",
     "circuit": "the circuit",
 }
+RPM, TPM = "requests a minute (assumed by HiveMind)", "tokens a minute (assumed by HiveMind)"
 MAX_CONCURRENCY, PINNED = "max concurrency (HiveMind's own limit)", "pinned level"
-ASSUMED = {
-    "requests a minute (assumed by HiveMind)": "rpm",
-    "tokens a minute (assumed by HiveMind)": "tpm",
-    MAX_CONCURRENCY: "max_concurrency",
-}
+ASSUMED = {RPM: "rpm", TPM: "tpm", MAX_CONCURRENCY: "max_concurrency"}
 """Causes that no provider has stated, and the knob that sets each."""
 _BY_DECISION = frozenset(GATES[name].kept or GATES[name].word for name in OPERATORS)
 """Causes that slow nobody down, since an operator decided on them."""
@@ -107,7 +104,7 @@ class SlowFold:
         self._look(lanes)
         recent = [step for step in state.steps if step.number >= number - _RECENT_STEPS]
         open_s = sum(step.open_s for step in recent)
-        kept_s = sum(each for step in recent for cause, each in step.seconds.items() if cause not in _BY_DECISION)
+        kept_s = sum(map(_kept_s, (step.seconds for step in recent)))
         state.slowed = kept_s >= _LEAST_S and kept_s >= (_TO if state.slowed else _FROM) * open_s
 
     def view(self) -> Waits:
@@ -137,7 +134,7 @@ class SlowFold:
         if hold.gate in ("requests", "tokens"):
             of = [each for each in lane.windows if (each.kind is WindowKind.REQUESTS) is (hold.gate == "requests")]
             stated = any(each.source != "assumed" for each in of)
-            return f"{hold.gate} a minute" if stated or not of else f"{hold.gate} a minute (assumed by HiveMind)"
+            return f"{hold.gate} a minute" if stated or not of else RPM if hold.gate == "requests" else TPM
         gate = GATES.get(hold.gate)
         return hold.gate if gate is None else gate.kept or gate.word  # a later version's gates are told by their names
 
@@ -156,6 +153,17 @@ def causes(seconds: Mapping[str, float]) -> list[tuple[str, float]]:
     total_s = sum(seconds.values())
     found = sorted(((cause, each / total_s) for cause, each in seconds.items() if total_s), key=lambda each: -each[1])
     return [(cause, part) for cause, part in found[:_TOLD] if part >= _LEAST_TOLD]
+
+
+def waited(waits: Waits) -> float:
+    """Return the share of their time that requests waited, but for an operator's decisions, if that is considerable,
+    else 0."""
+    kept_s = _kept_s(waits.seconds)
+    return kept_s / waits.open_s if waits.slowed or kept_s >= max(_LEAST_S, _TO * waits.open_s) else 0.0
+
+
+def _kept_s(seconds: Mapping[str, float]) -> float:
+    return sum(each for cause, each in seconds.items() if cause not in _BY_DECISION)
 
 
 def why_slow(waits: Waits) -> str:

@@ -55,7 +55,8 @@ class TicketView:
     state: str
     """One of :data:`TICKET_STATES`, or :data:`HUNG`."""
     since_s: float
-    """Time in this state; of one that is hung, since it was sent, or since its first content."""
+    """Time in this state; of one that is hung, since it was sent, or since its first content; of one that waits, that
+    wait, with pauses before a retry."""
     age_s: float
     """Time since arrival."""
     attempt: int
@@ -99,7 +100,7 @@ class AgentView:
     """Requests seen."""
     finished: int
     failed: int
-    """Requests that ended in an error for the agent."""
+    """Requests that ended in an error of the upstream's for the agent."""
     retries: int
     """Failed attempts that were retried."""
     retried_ok: int
@@ -137,6 +138,16 @@ class AgentView:
     """A request of it was retried OK before it saw an error that no operator caused."""
     machines: tuple[str, ...] = ()
     """Where it runs, in the view of several proxies; empty: in this one."""
+    refused: int = 0
+    """Requests that HiveMind itself refused."""
+    error_s: float | None = None
+    """Since the agent got its last error; None: it got none."""
+    error_over: bool = False
+    """Something of it was answered since then."""
+    refused_s: float | None = None
+    """Since it was refused, if nothing of it was answered since; None: something was, or it never was refused."""
+    refusal: str = ""
+    """Why it was refused last."""
 
 
 @dataclass(slots=True)
@@ -183,7 +194,7 @@ class AgentState:
     last_seen: float = 0.0
     last_error: str = ""
     trouble: str = ""
-    """What became of it last, if that was bad: `died` or `refused`, as in :attr:`AgentView.state`."""
+    """What became of it last, if that was bad: `died`, as in :attr:`AgentView.state`."""
     step: int = 0
     """The step, counted from the clock's zero, in which it last used tokens."""
     step_tokens: int = 0
@@ -192,6 +203,12 @@ class AgentState:
     """Those of the steps before that one, oldest first."""
     made_up: bool = False
     """Its name was made of its client's ids, or of its key."""
+    refused: int = 0
+    error_at: float = 0.0
+    """When it got its last error; 0: it got none, as for the two below."""
+    refused_at: float = 0.0
+    refusal: str = ""
+    answered_at: float = 0.0
 
 
 @record

@@ -75,7 +75,7 @@ class TicketFold(Lifecycle):
         view.model = arrived.model
         view.priority = self.priority
         view.state = self.shown
-        view.since_s = at - self.since
+        view.since_s = at - self.since if self.in_flight else self.waiting_s(at)
         view.age_s = at - arrived.at
         view.silent_s = at - self.heard_at if self.in_flight else 0.0
         view.begun = bool(self.attempts) and self.attempts[-1].first_content_at is not None

@@ -52,7 +52,7 @@ CODES: Mapping[str, Kind] = {
     "alarm": Kind("alarm", "an invariant is broken, or the event loop was held"),
     "journal": Kind("journal that can't be written", "the journal can't be written"),
     "store_away": Kind("fleet's store away", "the fleet's store can't be reached"),
-    "agent_refused": Kind("refused agent", "an agent's last request was refused"),
+    "agent_refused": Kind("refused agent", "an agent was refused, and nothing of it was answered since"),
     "agent_budget": Kind("used-up budget", "an agent's budget is used up"),
     "circuit_half_open": Kind("half-open circuit", "a lane's circuit lets one probe through"),
     "errors": Kind("failing lane", "many of a lane's requests failed in the last minute"),
@@ -72,8 +72,6 @@ FOUND_MOST = 50
 _LASTS_S = 3.0
 """What shuts a lane for less than this, while it was sending a moment ago, is how a rate limit works, and no news."""
 _MINUTE_S = 60.0
-_LATELY_S = 300.0
-"""A refusal so long ago is no news."""
 _OF_WINDOWS = frozenset({"window_used", "no_lease"})
 """Findings about lanes that their gauges don't tell."""
 _BRACKETS = re.compile(r" \([^()]*\)")
@@ -462,12 +460,11 @@ def _of_agents(snapshot: Snapshot) -> Iterator[Finding]:
     for agent in snapshot.agents:
         if agent.state == "died":
             yield _died(agent, agent.name in seen)
-        elif agent.state == "refused":
-            why = f" ({agent.last_error})" if agent.last_error else ""
-            lately = agent.last_seen_s <= _LATELY_S
-            ends = "until a request gets through"
-            text = f"{agent.name} was refused{why}"
-            yield Finding("degraded" if lately else "note", "agent_refused", text, agent.name, ends)
+        elif agent.refused_s is not None and agent.state not in ("ended", "stopped"):
+            why = f" ({agent.refusal})" if agent.refusal else ""
+            when = f" {about(agent.refused_s)} ago" if agent.refused_s >= _MINUTE_S else ""
+            text = f"{agent.name} was refused{when}{why}"
+            yield Finding("degraded", "agent_refused", text, agent.name, "until a request is answered")
         budget = agent.budget
         if budget is None or budget.owner != agent.name:
             continue

@@ -329,6 +329,7 @@ class World:
             return False
         agent.last_seen = event.at
         agent.finished += 1
+        agent.answered_at = event.at
         agent.served_s += event.duration_s
         counts.finished += 1
         if event.attempts > 1:

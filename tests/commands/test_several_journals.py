@@ -70,9 +70,9 @@ def test_as_one_scheduler(journals: tuple[Path, ...], capsys: pytest.CaptureFixt
     assert titles.split()[:3] == ["AS", "ONE", "CHANGED"]
     assert re.search(" (as|than) with the recorded settings in one scheduler ", " ".join(out.split()))
     alone = does(capsys, "what-if", *named(journals))
-    assert re.match("With one scheduler for all of these proxies,? ", alone)
+    assert re.search("\nWith one scheduler for all of these proxies,? ", alone)
     assert next(line for line in alone.splitlines() if "RECORDED" in line).split()[:3] == ["RECORDED", "AS", "ONE"]
-    assert "Each of these proxies scheduled for itself" in out
+    assert out.startswith("Note: each of these proxies scheduled for itself")
 
 
 def test_in_a_fleet(journals: tuple[Path, ...], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_in_a_fleet(journals: tuple[Path, ...], capsys: pytest.CaptureFixture[st
     assert (found["proxies"], found["apart"]) == (2, False)
     assert (
         "one scheduler is simulated: what the proxies of the fleet waited for their leases is left out"
-        in found["notes"]
+        in found["doubts"]
     )
     assert "With the recorded settings another run like this one" in does(capsys, "what-if", *named(members))
     alone = does(capsys, "what-if", str(members[0]))

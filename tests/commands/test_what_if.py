@@ -207,9 +207,9 @@ def test_what_was_imported(small: Path, capsys: pytest.CaptureFixture[str], tmp_
     imported = tmp_path / "imported.jsonl"
     imported.write_bytes(first.replace(b'"source":"proxy"', f'"source":"{source}"'.encode()) + b"\n" + rest)
     out = does(capsys, "what-if", str(imported))
-    assert re.match("With HiveMind's usual settings this run (would|might) have ended ", out)
+    assert re.search("\nWith HiveMind's usual settings this run (would|might) have ended ", out)
     assert "WITH HIVEMIND" in out
-    assert "This was recorded without HiveMind: " in out
+    assert out.index("Note: this was recorded without HiveMind: ") < out.index("With HiveMind's usual")
     changed = does(capsys, "what-if", str(imported), "--set", "max_concurrency=1")
     assert re.search(" (as|than) with HiveMind's usual settings ", " ".join(changed.split()))
     assert "CHANGED" in changed

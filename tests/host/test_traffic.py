@@ -99,6 +99,10 @@ async def test_where_its_requests_may_have_gone(proxy: Running) -> None:
     await ask(proxy, "claude", CLAUDE)
     await ask(proxy, "codex", CODEX)
     assert (await end(proxy, "bob")).elsewhere == ("codex", "claude")
+    begin(proxy, "crashes")  # at its start: what other people's agents send meanwhile isn't its
+    await ask(proxy, "claude", CLAUDE)
+    assert (await end(proxy, "crashes", "claude-code", code=127)).elsewhere == ()
+    assert "came as" not in lines(proxy)[-1]
 
 
 async def test_a_process_that_began_before_the_proxy(proxy: Running, monkeypatch: pytest.MonkeyPatch) -> None:

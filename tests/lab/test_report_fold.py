@@ -21,12 +21,14 @@ from lab.report_kit import (
     sampled,
 )
 from msgspec import structs
+from world.histories import History, randomly
+from world.kit import told
 
 from hivemind.journal.records import Gap, JournalEnded
 from hivemind.lab.report import agents as rowing
 from hivemind.lab.report import fold as folding
 from hivemind.lab.report.agents import STATES, AgentRows, Span
-from hivemind.lab.report.headline import causes_message, windows_message
+from hivemind.lab.report.headline import _deaths, causes_message, windows_message
 from hivemind.lab.report.lanes import Series
 from hivemind.lab.report.tables import agents, causes, windows
 from hivemind.scheduler import events as ev
@@ -376,3 +378,23 @@ def test_what_was_used_beside_answers_counts() -> None:
     )
     ann = run.fold.agents["ann"]
     assert (ann.requests, ann.answered, sum(use.tokens for use in ann.models.values())) == (1, 1, 2000)
+
+
+def test_the_dead_are_those_of_the_control_room() -> None:
+    """In random histories, read from the beginning, and from a part on that begins with the state of the world."""
+    dead = 0
+    for seed in range(120):
+        events = History().after(randomly(seed, 120))
+        world, half = told(), len(events) // 2
+        for event in events[:half]:
+            world.apply(event)
+        carried = Carried(events[half].at, world.keep(events[half].at))
+        for event in events[half:]:
+            world.apply(event)
+        wanted = {agent.name for agent in world.keep(events[-1].at).agents if agent.trouble == "died"}
+        for part in (events, [carried, *events[half:]]):
+            run = run_of([opened(), *part])
+            assert {agent.name for agent in run.died} == wanted, seed
+            assert all(agent.name in _deaths(run) for agent in run.died[:3])
+        dead += len(wanted)
+    assert dead > 5

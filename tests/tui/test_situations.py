@@ -8,11 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tui.kit import frame, screen, text, whole_screen
+from tui.kit import frame, screen, settle, text, whole_screen
 from tui.worlds import FakeSource, empty_world, world
 
 from hivemind.scheduler.events import BudgetState, Hold
-from hivemind.world.health import Forecast
+from hivemind.world.gates import GATES
+from hivemind.world.health import Forecast, Waits
+from hivemind.world.slow import MAX_CONCURRENCY, RPM
 from hivemind.world.snapshot import LaneView, RecordingView, Snapshot, TicketView
 from hivemind.world.verdict import completed, judged
 from hivemind_tui.panels import header
@@ -149,3 +151,34 @@ def test_the_line_for_programs_says_the_same(name: str) -> None:
     said = made().verdict.text
     for each in words:
         assert _KEY.sub("", each.lstrip("●▲✕ ")) in said
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 45)])
+@pytest.mark.parametrize(
+    ("seconds", "row"),
+    [
+        (
+            {"level cut by 529s": 75.0, "requests a minute": 10.0, "circuit": 9.0},
+            "80 % level cut by 529s  11 % requests a minute  10 % circuit",
+        ),
+        ({MAX_CONCURRENCY: 60.0}, "100 % max concurrency (HiveMind's own limit) ] frees it"),
+        ({RPM: 60.0, "circuit": 2.0}, "97 % requests a minute (assumed by HiveMind) 4 frees it"),
+        ({GATES["held"].kept or GATES["held"].word: 600.0, "circuit": 2.0}, ""),
+        ({"circuit": 20.0}, ""),
+    ],
+)
+async def test_why_it_is_slow_has_a_row_of_its_own(size: tuple[int, int], seconds: dict[str, float], row: str) -> None:
+    """Beside every state while waits are considerable; not for what an operator holds; it fits the smallest screen."""
+    full = _calm()
+    slow = judged(replace(full, waits=Waits(seconds, 300.0, slowed=False)))
+    died = judged(replace(slow, agents=(replace(slow.agents[0], state="died", exit_code=1), *slow.agents[1:])))
+    source = FakeSource(slow)
+    async with screen(source, size=size) as pilot:
+        for made, state in ((slow, "HEALTHY"), (died, "DEGRADED")):
+            source.become(made)
+            await frame(pilot)
+            await settle(pilot)
+            first, second, third, *_ = whole_screen(pilot).splitlines()
+            assert state in first
+            assert "[1" in (third if row else second)
+            assert not row or second.strip().startswith(f"waits in 10 min:  {row}")

@@ -17,6 +17,7 @@ from tui.trials import BETA, CEILING, pid_of
 from hivemind.errors import UsageError
 from hivemind.journal.figures import Figures
 from hivemind.lab.foresight.draws import Job
+from hivemind.lab.foresight.foretold import named
 from hivemind.lab.simulate.overrides import Change
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.scheduler import events as ev
@@ -126,6 +127,10 @@ def test_a_what_if_is_an_answer_and_two_courses(tmp_path: Path) -> None:
     assert first.diverged_after_s == pytest.approx(21.0)
     assert second.diverged_after_s is None
     assert max(first.recorded.in_flight) > max(first.tried.in_flight) > 0
+    for each in (first, second):  # the plot ends where the answer says that the run does
+        wall = named(each.answer.figures, "wall time").changed
+        assert wall is not None
+        assert each.tried.lasts_s == pytest.approx(wall.value)
     refused = [each.why for each in said if isinstance(each, WhatIfFailed)]
     assert ("none.jsonl" in refused[0], "contradicts" in refused[1]) == (True, True)
     stages = [each for each in said[: said.index(first)] if isinstance(each, Progress)]

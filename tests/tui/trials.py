@@ -68,6 +68,7 @@ def answer(*changes: Change, foreign: bool = False, **tried: Any) -> Answer:
         off_wall=0.012,
         off_wait=None,
         checked=CHECKED,
+        doubts=("its end is missing",),
         notes=("no more than 8 in flight were recorded; with 20 the intervals are wider",),
     )
 

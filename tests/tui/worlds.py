@@ -261,6 +261,8 @@ def _agent(dice: random.Random, index: int) -> AgentView:
         waited_s=dice.uniform(0, 90),
         last_seen_s=dice.uniform(0, 12),
         last_error="429 rate_limit_error" if retries else "",
+        error_s=185.0,
+        error_over=True,
         dollars=round(dice.uniform(0.01, 4.2), 4),
         unpriced=0 if index % 7 else 1200,
         served_s=dice.uniform(20, 900),

@@ -71,7 +71,7 @@ def test_a_moment_slows_nobody_and_what_slowed_is_over_in_a_minute() -> None:
 
 
 def test_no_trouble_stands_beside_healthy() -> None:
-    """In random histories, whenever an agent is hung, was refused lately or is dead, and nobody knows it yet."""
+    """In random histories, whenever an agent is hung, was refused and not answered since, or is dead unseen."""
     seen: set[str] = set()
     for seed in range(examples(1500, few=70)):
         history = History()
@@ -79,11 +79,11 @@ def test_no_trouble_stands_beside_healthy() -> None:
         world = told()
         for event in events:
             world.apply(event)
-        for later_s in (0.0, 40.0, 300.0):
+        for later_s in (0.0, 40.0, 300.0, 3000.0):
             snapshot = world.snapshot(history.hands.now + later_s)
             known = {alert.about for alert in snapshot.alerts if alert.acknowledged}
             bad = {each.state for each in snapshot.agents if each.state in ("hung", "died") and each.name not in known}
-            bad |= {each.state for each in snapshot.agents if each.state == "refused" and each.last_seen_s <= 60}
+            bad |= {each.state for each in snapshot.agents if each.state == "refused"}
             bad |= {ticket.state for ticket in snapshot.slots if ticket.state == "hung"}
             assert not bad or snapshot.verdict.state != "healthy", (seed, later_s, bad)
             seen |= bad

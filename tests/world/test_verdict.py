@@ -7,7 +7,8 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from world.kit import LANE, arrived, budget, commanded, granted, hold, sampled, state, told
+from world.kit import LANE, arrived, budget, commanded, finished, granted, hold, only_agent, sampled, state, told
+from world.kit import refused as refused_event
 
 from hivemind.scheduler.events import FamilyHold, LaneState
 from hivemind.world.alerts import conditions
@@ -288,11 +289,19 @@ def test_many_dead_agents_are_counted_and_bounded() -> None:
     assert len(verdict.findings) == FOUND_MOST
 
 
-@pytest.mark.parametrize(("ago_s", "wanted"), [(10.0, "degraded"), (900.0, "healthy")])
-def test_a_refused_agent_degrades_for_a_while(ago_s: float, wanted: str) -> None:
+@pytest.mark.parametrize(("ago_s", "wanted"), [(10.0, ""), (900.0, " 15 min ago")])
+def test_a_refused_agent_degrades_until_it_is_answered(ago_s: float, wanted: str) -> None:
+    """However long ago, and also while it tries again."""
     snapshot = asked(state(active=1), in_flight=1)
-    refused = with_agent(snapshot, state="refused", last_error="queue full", last_seen_s=ago_s)
-    assert (refused.verdict.state, found(refused).text) == (wanted, "ann was refused (queue full)")
+    for shown in ("refused", "queued"):
+        refused = with_agent(snapshot, state=shown, refused_s=ago_s, refusal="queue full")
+        assert (refused.verdict.state, found(refused).text) == ("degraded", f"ann was refused{wanted} (queue full)")
+    world = told(arrived(1), refused_event(1, at=5.0))
+    for event in (arrived(2, at=6.0), granted(2, at=7.0)):
+        world.apply(event)
+    assert (world.snapshot(400.0).verdict.state, only_agent(world.snapshot(400.0)).refused) == ("degraded", 1)
+    world.apply(finished(2, at=401.0))
+    assert world.snapshot(402.0).verdict.state == "healthy"
 
 
 # --- Waits -----------------------------------------------------------------------------------------------------------
@@ -365,7 +374,7 @@ def test_of_what_else_was_found_the_gravest_kinds_are_named() -> None:
     """Each with its number, and how many findings there are beside."""
     snapshot = asked(state(active=1), in_flight=1)
     dead = [agent(f"a{n}", state="died", exit_code=1) for n in range(4)]
-    refused = agent("r", state="refused", last_seen_s=1.0)
+    refused = agent("r", state="refused", refused_s=1.0)
     snapshot = replace(
         snapshot, agents=(*snapshot.agents, *dead, refused), pool=budget(None, tokens=100, used_tokens=90)
     )

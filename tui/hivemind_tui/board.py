@@ -72,6 +72,7 @@ def _classes_of(view: View, size: Size) -> Mapping[str, bool]:
         "choosing": view.what_if.choosing,
         "several": len(view.snapshot.lanes) > 1,
         "alone": not view.fleet.store,
+        "slow": header.is_slow(view),
     }
 
 

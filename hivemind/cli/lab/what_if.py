@@ -88,12 +88,15 @@ def as_text(recording: Recording, found: Answer) -> list[str]:
     """Return the answer for people."""
     room, figures = width(), recording.figures
     what = f"{plural(figures.agents, 'agent')}, {plural(figures.requests, 'request')}, {duration(figures.wall_s)}"
-    text = [*_paragraphs([(printable(found.sentence), "bold")], room), ""]
+    before = [(found.checked, "warn")] if found.far_off else []
+    before += [(f"Note: {printable(line)}.", "warn") for line in found.doubts]
+    text = [*_paragraphs(before, room), ""] if before else []
+    text += [*_paragraphs([(printable(found.sentence), "bold")], room), ""]
     text += [*_paragraphs([(f"{printable(recording.name)}: {what}", "dim")], room), ""]
     text += [*lines(_columns(found), [_row(each) for each in found.figures if each.is_told], room), ""]
     if found.shows:
         text += [styled("What the recording shows:", "bold"), *_items(found.shows, room), ""]
-    last = [(found.checked, "warn" if found.far_off else "dim")]
+    last = [] if found.far_off else [(found.checked, "dim")]
     last += [(f"Note: {printable(line)}.", "warn") for line in found.notes]
     return [*text, *_paragraphs(last, room)]
 
@@ -187,6 +190,7 @@ def as_json(recording: Recording, prediction: Prediction, found: Answer) -> dict
         ],
         "shows": found.shows,
         "held_out": {"wall_time": found.off_wall, "wait": found.off_wait, "text": found.checked},
+        "doubts": found.doubts,
         "notes": found.notes,
         "recorded": prediction.real,
         "compared": prediction.recorded,

@@ -91,7 +91,7 @@ def _member(member: Member, fleet: Fleet) -> list[Cell | str]:
 
 
 def _lane(lane: FleetLane, room: int | None) -> list[str]:
-    of = "no limit of slots" if lane.level is None else f"{lane.in_flight} of {lane.level:g} slots"
+    of = "no limit of slots" if lane.level is None else f"{lane.in_flight} of {int(lane.level)} slots"
     head = f"key {printable(lane.shown)}: {of}, {lane.waiting} waiting; used in the last minute"
     several = len({window.family for window in lane.windows}) > 1
     columns = [
@@ -118,7 +118,7 @@ def _taken(taken: Taken) -> list[Cell | str]:
     return [
         taken.label,
         str(taken.in_flight),
-        "" if taken.slots is None else f"{taken.slots:g}",
+        "" if taken.slots is None else f"{int(taken.slots)}",
         str(taken.waiting),
         _percent(taken.demand),
         _percent(taken.share),
@@ -134,7 +134,7 @@ def _sum(lane: FleetLane) -> list[Cell | str]:
     used = [
         count(each.used) if each.limit is None else f"{count(each.used)}/{count(each.limit)}" for each in lane.windows
     ]
-    level = "" if lane.level is None else f"{lane.level:g}"
+    level = "" if lane.level is None else f"{int(lane.level)}"
     row = ["all", str(lane.in_flight), level, str(lane.waiting), "", "", *used]
     return [Cell(each, "bold") for each in row]
 

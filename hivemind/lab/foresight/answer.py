@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hivemind.lab.foresight.foretold import WALL, Foretold, foretold, less_is_done, named
-from hivemind.lab.foresight.notes import held_out_text, notes
+from hivemind.lab.foresight.notes import doubts, held_out_text, notes
 from hivemind.lab.foresight.prediction import Prediction
 from hivemind.lab.foresight.sentence import reasons, sentence
 from hivemind.lab.simulate.overrides import Change
@@ -37,12 +37,14 @@ class Answer:
     """Likewise in total wait."""
     checked: str
     """The same in a sentence."""
+    doubts: tuple[str, ...]
+    """What the recording can't show; what speaks against an answer stands before it."""
     notes: tuple[str, ...]
 
     @property
     def far_off(self) -> bool:
-        """The models were far off on what they hadn't seen."""
-        return max(self.off_wall or 0.0, self.off_wait or 0.0) > FAR
+        """The models were far off on what they hadn't seen, or couldn't be checked."""
+        return max(self.off_wall or 0.0, self.off_wait or 0.0) > FAR or (self.off_wall is None and bool(self.checked))
 
 
 def answer(recording: Recording, prediction: Prediction) -> Answer:
@@ -64,6 +66,7 @@ def answer(recording: Recording, prediction: Prediction) -> Answer:
         off_wall=off_wall,
         off_wait=off_wait,
         checked=held_out_text(recording, off_wall, off_wait),
+        doubts=tuple(doubts(recording, prediction.changes)),
         notes=tuple(notes(recording, prediction, figures)),
     )
 

@@ -30,20 +30,27 @@ _NAMES = {
     WindowKind.OUTPUT: ("output", "output tokens"),
 }
 """By kind of limit: how it is asked about, and what it counts."""
-FOREIGN = (
-    "This was recorded without HiveMind: what its scheduler makes of the same traffic can't be checked against anything"
-    " that really happened."
+_FOREIGN = (
+    "this was recorded without HiveMind: what its scheduler makes of the same traffic can't be checked against anything"
+    " that really happened"
 )
-APART = (
-    "Each of these proxies scheduled for itself: what one scheduler does with all of their traffic can't be checked"
-    " against anything that really happened."
+_APART = (
+    "each of these proxies scheduled for itself: what one scheduler does with all of their traffic can't be checked"
+    " against anything that really happened"
 )
+
+
+def doubts(recording: Recording, changes: Sequence[Change]) -> list[str]:
+    """Return what the recording can't show, so that an answer may not hold, a line each."""
+    found = [_FOREIGN] if recording.began.foreign else [_APART] if recording.apart else []
+    found += [*recording.defects, *recording.unseen_limits(_changed_lanes(recording, changes))]
+    return [*dict.fromkeys(found)]
 
 
 def notes(recording: Recording, prediction: Prediction, figures: Sequence[Foretold]) -> list[str]:
-    """Return what limits the recording and the models, and what would tell more, a line each."""
+    """Return what the changes leave as it is, and what would tell more, a line each."""
     lanes = _changed_lanes(recording, prediction.changes)
-    found = [*recording.defects, *recording.unseen_limits(lanes), *_turned(recording, prediction.changes)]
+    found = [*_turned(recording, prediction.changes)]
     for key, provider in recording.providers.items():
         found += _limits_that_stay(provider, recording.lanes[key], lanes[key], prediction.changes)
     found += _experiments(prediction, figures)
@@ -70,15 +77,11 @@ def held_out_text(recording: Recording, wall: float | None, wait: float | None) 
     """Return how far the models were off on what their fit hadn't seen, by these shares; or why that isn't known."""
     errors = [f"{_error(each)} in {name}" for name, each in (("wall time", wall), ("total wait", wait)) if each]
     if errors:
-        text = f"On a part of the recording that the fit hadn't seen, the models were off by {' and by '.join(errors)}."
-    elif recording.apart:
-        text = ""
-    else:
-        requests = plural(len(recording.trace.requests), "request")
-        text = f"The recording is too short ({requests}) to check the models on a part that the fit hasn't seen."
-    if recording.began.foreign or recording.apart:
-        return " ".join(filter(None, (FOREIGN if recording.began.foreign else APART, text)))
-    return text
+        return f"On a part of the recording that the fit hadn't seen, the models were off by {' and by '.join(errors)}."
+    if recording.apart:
+        return ""
+    requests = plural(len(recording.trace.requests), "request")
+    return f"The recording is too short ({requests}) to check the models on a part that the fit hasn't seen."
 
 
 def commands(changes: Sequence[Change]) -> str:

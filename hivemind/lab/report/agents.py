@@ -178,6 +178,10 @@ class AgentStats:
     last_end: str = ""
     """How that ended: `answered`, `failed`, `refused`, `left`; empty: no request has ended, or one is open."""
     exit_code: int | None = None
+    stopped: bool = False
+    died: bool = False
+    """As in :attr:`~hivemind.world.snapshot.AgentView.state`: its process ended with an error, or by a signal that no
+    operator sent."""
     requests: int = 0
     answered: int = 0
     failed: int = 0

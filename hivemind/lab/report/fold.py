@@ -108,8 +108,13 @@ class RunFold:
                 self._commanded(event, at)
             case ev.Finished(attempts=0):
                 self._use(self._agent(event.agent), event.lane, event.model, event.usage, wasted=False)
+            case ev.AgentBegan():
+                agent = self._agent(event.agent)
+                agent.stopped = agent.died = False
             case ev.AgentEnded():
-                self._agent(event.agent).exit_code = event.exit_code
+                agent = self._agent(event.agent)
+                agent.exit_code = event.exit_code
+                agent.died = bool(event.exit_code) and not event.asked and not agent.stopped
             case Carried():
                 self._carried(event, at)
 
@@ -146,6 +151,7 @@ class RunFold:
         agent = request.agent = self._agent(arrived.agent)
         lane = request.lane = self._lane(arrived.lane)
         agent.requests += 1
+        agent.died = False
         agent.client = arrived.client or agent.client
         lane.requests += 1
         if arrived.agent not in self.agents:
@@ -244,6 +250,10 @@ class RunFold:
         for request in self._requests.by_ticket.values():
             self._show(request, at)
             (in_flight if request.in_flight else waiting)[request.arrived.lane] += 1
+        for known in event.state.agents:
+            if known.trouble == "died" or known.stopped:
+                agent = self._agent(known.name)
+                agent.exit_code, agent.stopped, agent.died = known.exit_code, known.stopped, known.trouble == "died"
         for state in event.state.lanes:
             lane = self._lane(state.lane)
             lane.upstream = state.upstream
@@ -255,6 +265,8 @@ class RunFold:
     def _commanded(self, event: ev.Commanded, at: float) -> None:
         if event.name in SHOWN_BY_EVENTS:
             return
+        if event.name == "StopAgent" and isinstance(name := event.arguments.get("agent"), str):
+            self._agent(name).stopped = bool(event.arguments.get("stopped"))
         try:
             text = sentence(event)
         except (KeyError, TypeError, ValueError):

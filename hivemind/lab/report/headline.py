@@ -10,9 +10,11 @@ from hivemind.lab.report.fold import ROWS_KEPT
 from hivemind.lab.report.lanes import WindowSummary
 from hivemind.lab.report.run import RecordedRun
 from hivemind.lab.report.theme import shortened
-from hivemind.text.humanise import count, dollars, duration, plural, share
+from hivemind.text.humanise import count, dollars, duration, exit_text, plural, share
 from hivemind.world.lines import words
 
+_NAMED = 3
+"""Dead agents whose names are told."""
 _UNEQUAL = 0.95
 """Jain's index below which agents were slowed down unequally."""
 
@@ -39,10 +41,11 @@ def facts(run: RecordedRun) -> list[Fact]:
     return [
         Fact(
             "agents finished",
-            f"{figures.finished:,} of {figures.agents:,}",
-            "whose last request was answered",
-            figures.finished == figures.agents if figures.agents else None,
+            f"{run.finished:,} of {figures.agents:,}",
+            "whose last request was answered" + (", and which didn't die" if run.died else ""),
+            run.finished == figures.agents if figures.agents else None,
         ),
+        *([Fact("agents that died", f"{len(run.died):,}", _deaths(run), False)] if run.died else []),
         Fact("requests", f"{figures.requests:,}", _ends(run)),
         Fact("wall time", duration(figures.wall_s), f"at most {figures.busiest:,} in flight at once"),
         _faults(run),
@@ -51,6 +54,12 @@ def facts(run: RecordedRun) -> list[Fact]:
         Fact("tokens", count(figures.tokens), f"{wasted}{of_them} wasted by failed or abandoned attempts"),
         _cost(run),
     ]
+
+
+def _deaths(run: RecordedRun) -> str:
+    names = [f"{shortened(agent.name)} ({exit_text(agent.exit_code or 0)})" for agent in run.died[:_NAMED]]
+    more = len(run.died) - _NAMED
+    return ", ".join([*names, *([f"{more:,} more"] if more > 0 else [])])
 
 
 def _waits(run: RecordedRun) -> Fact:
@@ -171,7 +180,7 @@ def course_message(run: RecordedRun) -> str:
 def agents_message(run: RecordedRun, shown: int) -> str:
     """Describe the plot of the agents' rows."""
     figures, joined_s = run.figures, run.fold.rows.joined_s
-    text = f"{figures.finished:,} of {plural(figures.agents, 'agent')} had their last request answered."
+    text = f"{run.finished:,} of {plural(figures.agents, 'agent')} had their last request answered."
     if shown < figures.agents:
         of = f" of the first {ROWS_KEPT}" if figures.agents > ROWS_KEPT else ""
         text += f" Shown are the {shown:,}{of} with most failed attempts or requests."

@@ -81,6 +81,16 @@ class RecordedRun:
         return [agent for agent in self.fold.agents.values() if agent.saved and not self.foreign]
 
     @cached_property
+    def died(self) -> list[AgentStats]:
+        """Agents whose process ended with an error, or by a signal that no operator sent."""
+        return [agent for agent in self.fold.agents.values() if agent.died]
+
+    @property
+    def finished(self) -> int:
+        """How many agents had their last request answered and didn't die after it."""
+        return self.figures.finished - sum(agent.last_end == "answered" for agent in self.died)
+
+    @cached_property
     def saved_spending(self) -> TokenSpending:
         """What these had used at their last failed attempt: it would have been lost without retries."""
         spent = TokenSpending()

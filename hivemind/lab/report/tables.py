@@ -12,7 +12,7 @@ from hivemind.lab.report.agents import AgentStats, TokenSpending
 from hivemind.lab.report.fold import COMMANDS_KEPT
 from hivemind.lab.report.run import RecordedRun
 from hivemind.lab.report.theme import OUTCOMES, clean, lane_state, shortened
-from hivemind.text.humanise import count, dollars, duration, plural, share
+from hivemind.text.humanise import count, dollars, duration, exit_text, plural, share
 from hivemind.world.lines import words
 
 AGENTS_LISTED = 200
@@ -146,7 +146,7 @@ def agents(run: RecordedRun) -> ReportTable:
 def _agent(run: RecordedRun, agent: AgentStats) -> list[str]:
     end = _ENDS[agent.last_end]
     if agent.exit_code:
-        end += f"; process ended with {agent.exit_code}"
+        end += f"; {'died' if agent.died else 'process ended'} ({exit_text(agent.exit_code)})"
     numbers = (agent.requests, agent.answered, agent.failed + agent.refused, agent.retries)
     return [
         shortened(agent.name),

@@ -20,14 +20,15 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from heapq import heappop, heappush
-from itertools import islice
 
 from hivemind.scheduler.admission.fair_share import (
     OVERDUE,
     Backlog,
     Band,
+    Entry,
     Head,
     Line,
     Share,
@@ -336,13 +337,26 @@ class LaneQueue:
     def upcoming(self, now: float, count: int) -> Iterator[Ticket]:
         """Yield the next tickets in the order in which they would be sent if no others came and every estimate were
         right, for people."""
-        for priority in self._classes(now):
-            bands = [band for band in self._bands.values() if band.priority is priority]
-            turns = [band.turn for band in bands if band.turn is not None and band.kept(now) is not None]
-            kept = frozenset(share for backlog in turns for share in backlog.share.line)
-            for _, ticket in islice(in_turn([*bands], now, kept), count):
-                count -= 1
-                yield ticket
+        left = {priority: self._in_turn(priority, now) for priority in _CLASSES if self._counts[priority]}
+        since, last_grant, contended = self._unserved_since[:], self._last_grant[:], self._contended
+        while left and count:
+            rank = partial(self._rank_by, now=now, since=since, last_grant=last_grant, contended=contended)
+            priority = min(left, key=rank)
+            entry = next(left[priority], None)
+            if entry is None:
+                del left[priority]
+                continue
+            # As by `served`: a class that goes first because it was passed over does so once.
+            count, contended, since[priority] = count - 1, contended + 1, now
+            last_grant[priority] = contended
+            yield entry[1]
+
+    def _in_turn(self, priority: Priority, now: float) -> Iterator[Entry]:
+        """Yield the tickets of a class, by sort keys, in fair order."""
+        bands = [band for band in self._bands.values() if band.priority is priority]
+        turns = [band.turn for band in bands if band.turn is not None and band.kept(now) is not None]
+        kept = frozenset(share for backlog in turns for share in backlog.share.line)
+        return in_turn([*bands], now, kept)
 
     def left_out(self, now: float) -> Iterator[Ticket]:
         """Yield the waiting tickets of agents that :meth:`pause` leaves out of the order."""
@@ -447,7 +461,12 @@ class LaneQueue:
         return max(soonest, 0.001)  # sums of floats may come out a little before the moment
 
     def _rank(self, priority: Priority, now: float) -> tuple[int, float]:
-        if self._contended - self._last_grant[priority] >= self._config.max_passes:
-            return -1, self._unserved_since[priority]
-        aged = int((now - self._unserved_since[priority]) / self._config.ageing_s)
-        return max(0, priority - aged), self._unserved_since[priority] if aged else math.inf
+        return self._rank_by(priority, now, self._unserved_since, self._last_grant, self._contended)
+
+    def _rank_by(
+        self, priority: Priority, now: float, since: Sequence[float], last_grant: Sequence[int], contended: int
+    ) -> tuple[int, float]:
+        if contended - last_grant[priority] >= self._config.max_passes:
+            return -1, since[priority]
+        aged = int((now - since[priority]) / self._config.ageing_s)
+        return max(0, priority - aged), since[priority] if aged else math.inf

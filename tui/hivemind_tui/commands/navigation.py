@@ -278,7 +278,7 @@ def _in_trouble(item: Work) -> bool:
     if isinstance(item, AgentView):
         # What an operator ended or stopped has the exit code of a signal.
         died = item.exit_code not in (None, 0) and item.state not in ("ended", "stopped")
-        return item.state in _TROUBLED or item.failed > 0 or died or is_lost(item)
+        return item.state in _TROUBLED or item.failed + item.refused > 0 or died or is_lost(item)
     return item.state in _TROUBLED
 
 

@@ -13,7 +13,7 @@ from hivemind.setup.clients import Target
 from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration, short_plural
 from hivemind.world.snapshot import HUNG, AgentView, RequestView, TicketView
 from hivemind_tui.keys.keymap import BY_ID
-from hivemind_tui.panels.agent_table import at_least, process, state
+from hivemind_tui.panels.agent_table import at_least, last_error, process, state
 from hivemind_tui.render.bars import Axis, ending, rounded, times_of_day
 from hivemind_tui.render.budgets import bar, blind, ceilings, covered, figures, period
 from hivemind_tui.render.format import about, fit, wrapped
@@ -132,6 +132,7 @@ def requests_fact(agent: AgentView) -> Fact:
         (0, counted(short_count(agent.requests), "sent")),
         (2, counted(short_count(agent.finished), "answered")),
         (0, counted(short_count(agent.failed), "failed", "bad" if agent.failed else "text")),
+        *([(0, counted(short_count(agent.refused), "refused", "wait"))] if agent.refused else []),
         (1, counted(short_count(agent.retried_ok), "retried OK", "recover" if agent.retried_ok else "text")),
         (3, [(short_plural(agent.retries, "failed attempt"), "text")]),
     ]
@@ -153,7 +154,7 @@ def _errors(agent: AgentView, own: Sequence[RequestView]) -> Fact:
     counted = failures([request for request in own if request.last_error])
     if not counted:
         return Fact(9, "errors", [(0, [("none among the remembered requests", "dim")])])
-    last: list[Chunk] = [(1, named("last", agent.last_error))] if agent.last_error else []
+    last: list[Chunk] = [(1, named("last", last_error(agent)[0]))] if agent.last_error else []
     return Fact(5, "errors", [(0, [(counted, "bad")]), *last])
 
 
@@ -372,10 +373,11 @@ def _money(agent: AgentView, pen: Pen) -> list[Row]:
 
 
 def _requests(agent: AgentView, cells: int) -> list[Row]:
+    refused = f", {short_count(agent.refused)} refused" if agent.refused else ""
     facts = (
         ("requests", short_count(agent.requests), "strong", ""),
         ("answered", short_count(agent.finished), "ok", ""),
-        ("failed", short_count(agent.failed), "bad" if agent.failed else "dim", ""),
+        ("failed", short_count(agent.failed), "bad" if agent.failed else "dim", refused),
         (
             "retried OK",
             short_count(agent.retried_ok),
@@ -387,8 +389,8 @@ def _requests(agent: AgentView, cells: int) -> list[Row]:
         ("TTFT", short_duration(agent.ttft_s), "text", " of the last answer"),
     )
     rows = [labelled(label, (f"{value:>6}", role), (more, "dim")) for label, value, role, more in facts]
-    errors = wrapped(agent.last_error or "none", cells - _LABEL - 1)[:2]
-    role = "bad" if agent.failed else "text" if agent.last_error else "dim"
+    error, role = last_error(agent)
+    errors = wrapped(error or "none", cells - _LABEL - 1)[:2]
     return rows + [labelled("last error" if n == 0 else "", (f" {line}", role)) for n, line in enumerate(errors)]
 
 
@@ -402,7 +404,7 @@ def _short(view: View, agent: AgentView, cells: int, rows: int, pen: Pen) -> lis
     url = Target(view.address_of(agent), agent.name, token=view.token).base
     address: list[Chunk] = [(1, [("y copies ", "dim"), (url, "info")])]
     if agent.last_error:
-        address.append((0, named("last error", agent.last_error)))
+        address.append((0, named("last error", last_error(agent)[0])))
     keys = [(rank, key_hint(key, what)) for rank, (key, what) in enumerate(effects(view))]
     spent = [*budget_fact(agent, pen, 8, view.live).chunks, *requests_fact(agent).chunks]
     facts = [tokens_fact(agent, with_cost=True), Fact(0, "", spent), Fact(0, "", address), Fact(0, "", keys)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from textual.strip import Strip
 
@@ -13,12 +14,13 @@ from hivemind.world.health import STEP_S
 from hivemind.world.snapshot import HUNG, AgentView, TicketView
 from hivemind_tui.render import wait_reason
 from hivemind_tui.render.budgets import ceilings, figures, role_of, share_of
-from hivemind_tui.render.format import about
+from hivemind_tui.render.format import about, clean, dated
 from hivemind_tui.render.glyphs import PRIORITIES, gate_sign, sign
 from hivemind_tui.render.pen import Pen, Span, call
 from hivemind_tui.render.table import Column, Rows, Table, hidden_order
 from hivemind_tui.render.table import render as render_table
 from hivemind_tui.state.lists import AGENT_KEYS, is_lost
+from hivemind_tui.state.log_rows import Same
 from hivemind_tui.state.tree import DEEPEST, Branch
 from hivemind_tui.state.view import View, join
 
@@ -96,13 +98,19 @@ def at_least(spent: float) -> str:
     return f"${spent:.3f}+" if spent < 0.0995 else f"{short_dollars(spent)}+"
 
 
-def _error(agent: AgentView, pen: Pen) -> Span:
-    error, role = agent.last_error, "bad" if agent.failed else "dim"
+def last_error(agent: AgentView, room: int = 1000) -> Span:
+    """Return the error that the agent saw last with its age, bright while nothing of it was answered since."""
+    role = "dim" if agent.error_over or not agent.last_error else "bad"
+    return dated(clean(agent.last_error), agent.error_s, room), role
+
+
+def _error(agent: AgentView, room: int) -> Span:
+    error, role = last_error(agent, room)
     ended = process(agent)
     if ended is None or ended[1] != "bad":
         return error, role
     how = ended[0].removeprefix("killed by ")  # beside "died" a signal's name says it
-    return (f"{how}: {error}" if error else how), "bad"
+    return (f"{how}: {last_error(agent, max(0, room - len(how) - 2))[0]}" if error else how), "bad"
 
 
 def process(agent: AgentView) -> Span | None:
@@ -118,7 +126,7 @@ def process(agent: AgentView) -> Span | None:
     return exit_text(code), role
 
 
-_WHY: Column[AgentView] = Column("why", "WAIT / ERROR", 14, 3, _error, "<")
+_WHY: Column[AgentView] = Column("why", "WAIT / ERROR", 14, 3, lambda a, _: _error(a, 14), "<")
 AGENTS: Table[AgentView] = Table(
     Column("name", "AGENT", 10, 0, lambda a, _: (a.name, "text"), "<", is_name=True),
     (
@@ -130,6 +138,7 @@ AGENTS: Table[AgentView] = Table(
         Column("asked", "REQS", 5, 10, lambda a, _: number(a.requests)),
         Column("ok", "OK", 5, 11, lambda a, _: number(a.finished, "ok")),
         Column("fail", "FAIL", 4, 1, lambda a, _: number(a.failed, "bad")),
+        Column("refused", "REFUSED", 7, 1, lambda a, _: number(a.refused, "wait")),
         Column("retried_ok", "RETRIED OK", 9, 6, lambda a, _: number(a.retried_ok, "recover")),
         Column("in", "IN", 5, 6, lambda a, _: number(a.usage.total_input)),
         Column("out", "OUT", 5, 4, lambda a, _: number(a.usage.output_tokens)),
@@ -188,9 +197,8 @@ def _table(view: View, cells: int) -> Table[AgentView]:
     if _chosen:
         columns = [replace(by_id[name], rank=rank) for rank, name in enumerate(_chosen, 1)]
     else:
-        limited = any(agent.budget is not None for agent in view.snapshot.agents)
-        spread = any(agent.machines for agent in view.agents)
-        out = (*(() if limited else ("budget", "of")), *(() if spread else ("machine",)))
+        used = _columns_used(Same(view.snapshot.agents))
+        out = {"budget", "of", "machine", "refused"} - used
         columns = [column for name, column in by_id.items() if name not in out]
     if room < 2:
         return replace(AGENTS, columns=tuple(columns))
@@ -209,6 +217,20 @@ def _suited(column: Column[AgentView], room: int, long_s: float) -> Column[Agent
     steps = _STEPS_WIDE if room > 2 else _STEPS
     head = f"TOKENS {steps * STEP_S / 60:.0f} min"
     return replace(column, head=head, width=steps, cell=lambda agent, pen: activity(agent, pen, steps))
+
+
+@lru_cache(maxsize=4)
+def _columns_used(agents: Same[AgentView]) -> frozenset[str]:
+    """Return those of the columns that most runs have no use for which these agents have one for."""
+    used = set[str]()
+    for agent in agents.items:
+        if agent.budget is not None:
+            used |= {"budget", "of"}
+        if agent.refused:
+            used.add("refused")
+        if agent.machines:
+            used.add("machine")
+    return frozenset(used)
 
 
 _chosen: list[str] = []
@@ -241,13 +263,13 @@ def _reasons(queue: Sequence[TicketView], slots: Sequence[TicketView], room: int
     waiting = wait_reason.first_of_each(queue)
     hung = {ticket.agent: ticket for ticket in slots if ticket.state == HUNG}
 
-    def reason(agent: AgentView, pen: Pen) -> Span:
+    def reason(agent: AgentView, _: Pen) -> Span:
         if agent.state == HUNG and agent.name in hung:
             return f"silent {short_duration(hung[agent.name].silent_s)}", "bad"
         ticket = waiting.get(agent.name) if agent.state in _WAITING else None
         if ticket is None:
             behind = wait_reason.far_back(agent.state, queue)
-            return (behind, "wait") if behind else _error(agent, pen)
+            return (behind, "wait") if behind else _error(agent, room)
         return wait_reason.short(ticket, room), gate_sign(ticket.gate).role
 
     return reason

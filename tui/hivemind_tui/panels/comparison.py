@@ -130,15 +130,17 @@ def _doubts(notes: Sequence[str], cells: int, pen: Pen) -> list[Row]:
 
 
 def _answer(answer: Answer, cells: int, room: int, pen: Pen) -> list[Row]:
-    """Return as much of the answer as there is room for: notes before the lesser figures, the fit at the end."""
-    head = [*hanging(answer.sentence, "bad" if answer.finishes_less else "strong", cells), []]
-    checked = hanging(answer.checked, "wait" if answer.far_off else "dim", cells)
-    doubts = _doubts(answer.notes, cells, pen)
+    """Return as much of the answer as there is room for: what speaks against it before it, notes before the lesser
+    figures, the fit at the end."""
+    head = _doubts([answer.checked, *answer.doubts] if answer.far_off else answer.doubts, cells, pen)
+    head += [*hanging(answer.sentence, "bad" if answer.finishes_less else "strong", cells), []]
+    checked = [] if answer.far_off else hanging(answer.checked, "dim", cells)
+    notes = _doubts(answer.notes, cells, pen)
     figures = figure_rows(answer)
     room -= len(head) + len(checked) + 2  # the titles and the meanings of signs
-    kept = fitting_rows(figures, max(min(room, _LEAST_FIGURES), room - len(doubts)))
-    body = [*head, *_table(answer, kept, cells, pen), *checked, *doubts]
-    left = room - len(kept) - len(doubts)
+    kept = fitting_rows(figures, max(min(room, _LEAST_FIGURES), room - len(notes)))
+    body = [*head, *_table(answer, kept, cells, pen), *checked, *notes]
+    left = room - len(kept) - len(notes)
     shows = [row for text in answer.shows for row in hanging(text, "text", cells, ("-", "dim"))]
     if shows and left >= len(shows) + 2:
         body += [[], [("What the recording shows", "title")], *shows]

@@ -89,7 +89,7 @@ def _state(line: _Line, pen: Pen) -> Span:
 def _slots(line: _Line, _pen: Pen) -> Span:
     if line.lane is None:
         return NOTHING, "rule"
-    of = "∞" if line.lane.slots is None else f"{line.lane.slots:g}"
+    of = "∞" if line.lane.slots is None else f"{int(line.lane.slots)}"
     return f"{line.lane.in_flight}/{of}", "strong" if line.sums else "text"
 
 
@@ -282,7 +282,7 @@ def _key_rows(key: FleetLane) -> int:
 
 
 def _slots_note(key: FleetLane) -> str:
-    return f"{key.in_flight} in flight" if key.level is None else f"{key.in_flight}/{key.level:g} slots"
+    return f"{key.in_flight} in flight" if key.level is None else f"{key.in_flight}/{int(key.level)} slots"
 
 
 def _key_note(view: View) -> str:
@@ -379,7 +379,7 @@ def render_card(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     for lane in member.lanes:
         age = NOTHING if lane.lease_age_s is None else short_duration(lane.lease_age_s)
         lines += [[], [pen.sign(lease_sign(lane.state)), (f" {lane.shown}", "strong")]]
-        of = "" if lane.slots is None else f" of {lane.slots:g}"
+        of = "" if lane.slots is None else f" of {int(lane.slots)}"
         lines.append(labelled("in flight", (f"{lane.in_flight}{of}, {lane.waiting} waiting", "text"), width=_LABEL))
         lines.append(labelled("lease", (f"{age} old", "text"), width=_LABEL))
     lines += [[], key_hint("open", "its agents", 6)]

@@ -1,4 +1,4 @@
-"""The header: mode, health, pages and totals. It is shown at every terminal size."""
+"""The header: mode, health, why requests are slow, pages and totals. It is shown at every terminal size."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from rich.cells import cell_len
 from textual.strip import Strip
 
 from hivemind.scheduler.events import LaneState
-from hivemind.text.humanise import short_count, short_dollars, short_duration, short_plural, short_size
+from hivemind.text.humanise import share, short_count, short_dollars, short_duration, short_plural, short_size
 from hivemind.world.alerts import unacknowledged
 from hivemind.world.fleet import GOOD
-from hivemind.world.slow import MAX_CONCURRENCY, PINNED, causes, why_slow
+from hivemind.world.slow import MAX_CONCURRENCY, PINNED, RPM, TPM, causes, waited
 from hivemind.world.snapshot import Alarm, RecordingView, Snapshot
-from hivemind.world.verdict import lanes_held_up, parts, remedy, short_sentence
+from hivemind.world.verdict import lanes_held_up, parts, short_sentence
 from hivemind.world.work import going_on
 from hivemind_tui.keys.keymap import BY_ID
 from hivemind_tui.panels.timeline_strip import state_of
@@ -31,8 +31,8 @@ _WITH_NAMES = 4
 """Totals up to this rank take precedence over the names of the pages that aren't shown."""
 _KEYS = {"paused": "pause", "draining": "drain", "circuit_forced": "circuit", "agent_died": "acknowledge"}
 """By code of a finding, the key that does something about it."""
-_FREES = {MAX_CONCURRENCY: "more", PINNED: "pin"}
-"""By what keeps requests, the key that raises it; other limits of HiveMind's own have a page."""
+_FREES = {MAX_CONCURRENCY: "more", PINNED: "pin", RPM: "tuning", TPM: "tuning"}
+"""By what keeps requests and is HiveMind's own limit, the key that changes it, or its page."""
 _FILTER = 24
 _WIDE = 140
 """Cells from which on what else was found is named."""
@@ -41,7 +41,8 @@ _ABOUT = 24
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """Return one row of identity and health, and below it the pages and the totals since start."""
+    """Return one row of identity and health, below it why requests are slow if they are, then the pages and the totals
+    since start."""
     lost = view.link.lost_for_s is not None
     moment = 0 if view.playback is None else cell_len("".join(_moment(view.playback, pen))) + 3
     chunks = _lost(view, width - 2, pen) if lost else _health(view, width - 2 - moment, pen)
@@ -51,7 +52,8 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
         first = _replayed(view, view.playback, width, chunks, pen)
     else:
         first = pen.row(width, (" ", "text"), *fitting(width - 2, chunks), selected=lost)
-    rows = [first, _second(view, width, pen)]
+    slow = [pen.row(width, (" ", "text"), *_why_slow(view, width - 2, pen))] if is_slow(view) and height > 2 else []
+    rows = [first, *slow, _second(view, width, pen)]
     return (rows + [pen.row(width)] * height)[:height]
 
 
@@ -80,8 +82,6 @@ def _health(view: View, width: int, pen: Pen) -> list[Chunk]:
         chunks.append((2, [("attached", "info")]))
     if snapshot.alarms and "alarm" not in codes:
         chunks += _alarms(snapshot.alarms, pen)
-    if snapshot.waits.seconds and "slowed" not in codes:
-        chunks.append((4, [(pen.glyphs.plain(why_slow(snapshot.waits)), "dim")]))
     if waiting := unacknowledged(snapshot.alerts):
         text = f"{pen.glyphs.warn} {short_plural(len(waiting), 'alert')}"
         chunks.append((1, [linked(text, "bad", "app.page('log')")]))
@@ -140,6 +140,8 @@ def _verdict(view: View, width: int, pen: Pen) -> list[Chunk]:
     found = view.snapshot.verdict
     word, role = pen.worded(VERDICT_SIGNS.get(found.state, VERDICT_SIGNS["degraded"]))
     cause, *more = [""] if found.cause is None else parts(found, brief=width < _WIDE)
+    if found.cause is not None and found.cause.code == "slowed":
+        cause = f"requests waited {share(waited(view.snapshot.waits))} of their time"
     if found.state == "healthy":
         notes = [(4, cause), *((5, each) for each in more)] if cause else []
         return [(0, [(word, role)]), *((rank, [(pen.glyphs.plain(clean(each)), "dim")]) for rank, each in notes)]
@@ -159,14 +161,30 @@ def _undoing(view: View, role: str) -> list[Span]:
     if not view.live or cause is None or (cause.code == "agent_died" and not unacknowledged(view.snapshot.alerts)):
         return []
     name = _KEYS.get(cause.code)
-    if cause.code == "slowed":
-        name = _FREES.get(causes(view.snapshot.waits.seconds)[0][0], "tuning" if remedy(cause, view.snapshot) else None)
     if name is None:
         return []
     key = BY_ID[name]
     if cause.code == "circuit_forced" and (lane is None or lane.state.lane != cause.about):
         return [(f" ({BY_ID['lane'].shown} {key.shown})", role)]
     return [linked(f" ({key.shown})", role, f"app.{key.action}")]
+
+
+def is_slow(view: View) -> bool:
+    """Return whether the header has a row that says why requests are slow."""
+    return view.link.lost_for_s is None and waited(view.snapshot.waits) > 0
+
+
+def _why_slow(view: View, width: int, pen: Pen) -> list[Span]:
+    """Return what kept requests in the last ten minutes, the largest first, as far as there is room, and the key that
+    frees what is HiveMind's own limit."""
+    chunks: list[Chunk] = [(0, [("waits in 10 min:", "dim")])]
+    for rank, (cause, part) in enumerate(causes(view.snapshot.waits.seconds), 1):
+        spans: list[Span] = [(f"{share(part)} {cause}", "wait")]
+        if view.live and cause in _FREES:
+            key = BY_ID[_FREES[cause]]
+            spans.append(linked(f" {key.shown} frees it", "accent", f"app.{key.action}"))
+        chunks.append((rank, spans))
+    return fitting(width, chunks)
 
 
 def _alarms(alarms: tuple[Alarm, ...], pen: Pen) -> list[Chunk]:

@@ -123,7 +123,7 @@ def _recorded(name: str, what_if: WhatIf) -> str:
     if not found:
         return NOTHING
     texts = [", ".join(shown_value(name, value) for value in found)]
-    texts.append(", ".join(count(value) if value else "none" for value in found))
+    texts.append(", ".join("none" if not value else count(value) if value >= 1000 else f"{value:g}" for value in found))
     return next((text for text in texts if len(text) <= _VALUE), f"{len(found)} values")
 
 

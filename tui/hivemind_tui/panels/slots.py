@@ -25,9 +25,9 @@ from hivemind_tui.render.table import Column, Placed, Rows, Table
 from hivemind_tui.state.view import View, join
 
 _TWO_COLUMNS = 74
-_WITH_HEADS = 8
+_WITH_HEADS = 3
 """Rows from which the columns have heads."""
-_WITH_MARKS = 5
+_WITH_MARKS = 7
 """Rows from which the signs on the level's trend have one of their own."""
 _AGAIN = 2
 """Fewest free rows below a column in which the other one goes on, besides its heads where there are any."""
@@ -179,7 +179,7 @@ class _Column:
 def _named(names: Sequence[str], count: int, width: int, pen: Pen) -> str:
     """Return `: alice, bob, …`: as many names as fit, each once; of `count` requests some may have none here."""
     distinct = list(dict.fromkeys(map(clean, names)))
-    for named in range(len(distinct), 0, -1):
+    for named in range(min(len(distinct), width // 3), 0, -1):  # a name and a comma take three cells at least
         cut = [pen.glyphs.ellipsis] if named < len(distinct) or count > len(names) else []
         text = f": {', '.join([*distinct[:named], *cut])}"
         if cell_len(text) <= width:

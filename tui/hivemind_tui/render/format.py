@@ -10,6 +10,7 @@ from rich.cells import cell_len, set_cell_size
 from hivemind.text.humanise import NOTHING, short_duration
 
 _LEAST_NAME = 6  # of fewer cells the end would leave nothing of the beginning
+_UNITS = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 LATEST = 253_402_214_400.0
 """The last day of the year 9999, in seconds since the epoch."""
 
@@ -63,6 +64,15 @@ def about(value: float | None) -> str:
         return NOTHING
     seconds = max(1, round(value))
     return f"{seconds}s" if seconds < 10 else short_duration(seconds)
+
+
+def dated(text: str, age_s: float | None, room: int = 1000) -> str:
+    """Return a text with its age, also where there is little room: `overloaded, 3m ago`, `overl… 3m`."""
+    if not text or age_s is None:
+        return text
+    age = next((f"{age_s // unit:.0f}{name}" for unit, name in _UNITS if age_s >= unit), "1s")
+    whole = f"{text}, {age} ago"
+    return whole if cell_len(whole) <= room else f"{fit(text, max(0, room - len(age) - 1)).rstrip()} {age}"
 
 
 def uptime(value: float) -> str:

@@ -163,6 +163,7 @@ AGENT_KEYS: Mapping[str, Callable[[AgentView], Any]] = {
     "asked": lambda agent: agent.requests,
     "ok": lambda agent: agent.finished,
     "fail": lambda agent: agent.failed,
+    "refused": lambda agent: agent.refused,
     "retried_ok": lambda agent: agent.retried_ok,
     "in": lambda agent: agent.usage.total_input,
     "out": lambda agent: agent.usage.output_tokens,

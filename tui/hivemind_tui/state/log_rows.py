@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Generic, TypeVar
 
 from hivemind.text.humanise import duration, plural
 from hivemind.world.snapshot import Line
 from hivemind_tui.state.lists import line_fields, matching
 
+T = TypeVar("T")
 SEVERITIES: tuple[tuple[str, frozenset[str]], ...] = (
     ("", frozenset()),
     ("warnings and worse", frozenset({"info", "good"})),
@@ -71,22 +73,22 @@ def rows_of(lines: Iterable[Line], words: str = "", hidden: frozenset[str] = fro
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Same:
-    """Lines that are told from others by being the same object, for what is remembered of them."""
+class Same(Generic[T]):
+    """Items that are told from others by being the same object, for what is remembered of them."""
 
-    lines: tuple[Line, ...]
+    items: tuple[T, ...]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and other.lines is self.lines
+        return isinstance(other, Same) and other.items is self.items
 
     def __hash__(self) -> int:
-        return id(self.lines)
+        return id(self.items)
 
 
 @lru_cache(maxsize=4)
-def rows_once(older: Same, lines: Same, words: str, hidden: frozenset[str]) -> Sequence[LogRow]:
+def rows_once(older: Same[Line], lines: Same[Line], words: str, hidden: frozenset[str]) -> Sequence[LogRow]:
     """Return the rows of older and newer lines, as :func:`rows_of`: in one frame several panels ask for them."""
-    return rows_of(older.lines + lines.lines, words, hidden)
+    return rows_of(older.items + lines.items, words, hidden)
 
 
 def place(rows: Sequence[LogRow], number: int) -> tuple[float, int]:

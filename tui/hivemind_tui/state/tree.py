@@ -12,7 +12,10 @@ from hivemind_tui.state.lists import AGENT_KEYS, SortOrder, agent_fields, arrang
 
 DEEPEST = 6
 """Levels that are indented; deeper ones are indented as much."""
-_SUMMED = ("in_flight", "queued", "requests", "finished", "failed", "retried_ok", "dollars", "unpriced", "waited_s")
+_SUMMED = (
+    *("in_flight", "queued", "requests", "finished", "failed", "refused", "retried_ok", "dollars", "unpriced"),
+    "waited_s",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TypeVar
 
 from hivemind.text.shells import Shell
@@ -225,10 +226,10 @@ class View:
         if self.page == "agent":
             return self._named(self.selected)
         agents = self.agents
-        return next((agent for agent in agents if agent.name == self.selected), agents[0] if agents else None)
+        return _by_name(Same(agents)).get(self.selected) or (agents[0] if agents else None)
 
     def _named(self, name: str) -> AgentView | None:
-        return next((agent for agent in self.snapshot.agents if agent.name == name), None)
+        return _by_name(Same(self.snapshot.agents)).get(name)
 
     @property
     def request(self) -> RequestView | None:
@@ -279,6 +280,12 @@ def _kept(selected: K, before: Sequence[T], now: Sequence[T], key: Callable[[T],
     return key(now[min(row, len(now) - 1)])
 
 
+@lru_cache(maxsize=4)
+def _by_name(agents: Same[AgentView]) -> Mapping[str, AgentView]:
+    """Return agents by name: of thousands, panels and keys ask for the selected one thirty times in a frame."""
+    return {agent.name: agent for agent in agents.items}
+
+
 OLDER_MOST = 20_000
 """Lines that are kept beyond those of the snapshot."""
 
@@ -324,6 +331,7 @@ class ViewBuilder:
     def __init__(self) -> None:
         self._all: tuple[RequestView, ...] = ()
         self._arranged: tuple[object, tuple[RequestView, ...]] = (None, ())
+        self._agents: tuple[object, tuple[tuple[AgentView, ...], Mapping[str, Branch]]] = (None, ((), {}))
 
     def look(self, view: View, source: Source) -> View:
         """Return the view of the world now, unless the view is frozen."""
@@ -344,7 +352,11 @@ class ViewBuilder:
 
     def arrange(self, view: View) -> View:
         """Return the view with its lists filtered and sorted."""
-        shown, branches = _agents(view)
+        page = view.page in OF_AGENTS
+        wanted = Same(view.snapshot.agents), view.agents_order, view.tree, view.folded, view.pinned, view.machine, page
+        if self._agents[0] != wanted:
+            self._agents = wanted, _agents(view)
+        shown, branches = self._agents[1]
         requests = self._requests(view)
         selected, ticket, chosen = view.selected, view.ticket, view.chosen
         tasks: tuple[TaskView, ...] = ()

@@ -72,7 +72,8 @@ class WhatIfResult(msgspec.Struct, frozen=True, tag=True):
     answer: Answer
     recorded: RunSeries
     tried: RunSeries
-    """Simulated with the changes and the recorded luck."""
+    """Simulated with the changes and the recorded luck, and as long as the answer says: the simulation's own length has
+    the model's error, and the luck of one run."""
     diverged_after_s: float | None
     """Seconds until the runs simulated without and with the changes differ; None if they never do."""
 

@@ -15,12 +15,15 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from hivemind.errors import HiveMindError
 from hivemind.journal.figures import Figures
 from hivemind.journal.read.reader import open_journal
 from hivemind.lab.foresight.answer import answer
 from hivemind.lab.foresight.draws import Job, on_all_cores, remembering
 from hivemind.lab.foresight.foretell import foretell
+from hivemind.lab.foresight.foretold import WALL, named
 from hivemind.lab.foresight.heldout import HeldOut, held_out
 from hivemind.lab.processes import Beside
 from hivemind.lab.simulate.overrides import Change, value_in
@@ -300,10 +303,14 @@ class Worker:
                 tried.cancel()
             raise
         diverged = first_difference(replayed.result().grants, tried.result().grants)
+        found, series = answer(recording, prediction), tried.result().series
+        wall = named(found.figures, WALL).changed
+        if wall is not None and series.in_flight:
+            series = structs.replace(series, width_s=wall.value / len(series.in_flight))
         return WhatIfResult(
-            answer(recording, prediction),
+            found,
             self._series,
-            tried.result().series,
+            series,
             None if diverged is None else diverged - self._began,
         )
 
