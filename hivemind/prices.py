@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hivemind.providers.profiles import PROFILES, plain_name
 from hivemind.providers.tiers import BATCH, FAST, FLEX, PRIORITY, ULTRAFAST
-from hivemind.scheduler.types import DEAREST, Usage
+from hivemind.scheduler.types import DEAREST, Price, Usage
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelPrice
@@ -132,6 +132,14 @@ class Prices:
         at_tier = found.model.get_prices(at, _CONTEXTS.get(tier))
         factor = _FACTORS.get((found.provider.id, tier), 1.0) if at_tier == price else 1.0
         return _rates(at_tier, factor)
+
+
+def prices_at(wall: float | None = None) -> Price:
+    """Return public prices as they were at that moment, in seconds since the epoch, or today's."""
+    earliest, latest = 1_500_000_000.0, 4_000_000_000.0  # beyond, a file says what can't be
+    prices = Prices() if wall is None else Prices(lambda: min(max(wall, earliest), latest))
+    prices.load()
+    return prices.cost
 
 
 def _dearest(seller: str) -> str | None:

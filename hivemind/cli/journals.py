@@ -14,8 +14,6 @@ from hivemind.errors import UsageError
 from hivemind.journal.files import find
 from hivemind.journal.read.reader import Journal, open_journal
 from hivemind.journal.read.several import Journals
-from hivemind.prices import Prices
-from hivemind.scheduler.types import Price
 from hivemind.store.token_file import state_dir
 
 
@@ -60,11 +58,3 @@ def print_damage(journal: Journal) -> None:
     sys.stdout.flush()
     for line in journal.damage.messages():
         print_note(f"{journal.path.name}: {line}")
-
-
-def prices_at(wall: float | None = None) -> Price:
-    """Return public prices as they were at that moment, in seconds since the epoch, or today's."""
-    earliest, latest = 1_500_000_000.0, 4_000_000_000.0  # beyond, a file says what can't be
-    prices = Prices() if wall is None else Prices(lambda: min(max(wall, earliest), latest))
-    prices.load()
-    return prices.cost

@@ -46,10 +46,8 @@ class Curves:
         if event.cause in NO_CUTS:
             return
         self.marks[event.lane] = event.cause
-        if event.lane in self.cuts:
-            before = self.cuts[event.lane][0]
-        if before is not None and not math.isinf(event.level):
-            self.cuts[event.lane] = before, event.level
+        if (cut := cut_of(self.cuts.get(event.lane), before, event.level)) is not None:
+            self.cuts[event.lane] = cut
 
     def _note_level(self, lane: str, level: float) -> None:
         if math.isinf(level):
@@ -59,19 +57,7 @@ class Curves:
 
     def commanded(self, event: Commanded, lanes: Mapping[str, LaneState]) -> None:
         """Mark an operator's change on the lanes that it affects."""
-        about = event.arguments
-        if event.name == "Tune":
-            mark = f"{about['knob']}={knob_value(about['knob'], about['value'])}"
-            upstream = about.get("upstream")
-            touched = [state.lane for state in lanes.values() if upstream is None or state.upstream == upstream]
-        elif event.name == "PinLevel":
-            mark = "level=auto" if about["level"] is None else f"level={about['level']:g}"
-            touched = [key for key in lanes if about.get("lane") is None or key == about["lane"]]
-        elif event.name == "AddNote":
-            mark, touched = f"note={about['text']}", [*lanes]
-        else:
-            return
-        self.marks.update(dict.fromkeys(touched, mark))
+        self.marks.update(marks_of(event, {name: lane.upstream for name, lane in lanes.items()}))
 
     def hold(self, at: float) -> None:
         """Add the points up to this time that samples would have added which said nothing new."""
@@ -101,6 +87,25 @@ class Curves:
             curve[-1] = replace(point, at=curve[-1].at, mark=curve[-1].mark, cut=curve[-1].cut)
         else:
             curve.append(point)
+
+
+def cut_of(so_far: tuple[float, float] | None, before: float | None, level: float) -> tuple[float, float] | None:
+    """Return from which level to which one lane was cut between two points, with another cut to this level."""
+    first = before if so_far is None else so_far[0]
+    return so_far if first is None or math.isinf(level) else (first, level)
+
+
+def marks_of(event: Commanded, upstreams: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the mark of an operator's change by the lanes that it affects. `upstreams` has every lane's."""
+    about = event.arguments
+    if event.name == "Tune":
+        of = about.get("upstream")
+        touched = [lane for lane, upstream in upstreams.items() if of is None or upstream == of]
+        return dict.fromkeys(touched, f"{about['knob']}={knob_value(about['knob'], about['value'])}")
+    if event.name == "PinLevel":
+        touched = [lane for lane in upstreams if about.get("lane") is None or lane == about["lane"]]
+        return dict.fromkeys(touched, "level=auto" if about["level"] is None else f"level={about['level']:g}")
+    return dict.fromkeys(upstreams, f"note={about['text']}") if event.name == "AddNote" else {}
 
 
 _IN_NO_LINE = ("held", "backoff")

@@ -16,11 +16,11 @@ from hivemind.lab.foresight.draws import Job, one_by_one, remembering
 from hivemind.lab.foresight.foretell import foretell
 from hivemind.lab.foresight.heldout import HeldOut, held_out
 from hivemind.lab.foresight.prediction import Prediction
-from hivemind.lab.processes import Beside
 from hivemind.lab.simulate import recording as recordings
 from hivemind.lab.simulate.overrides import Change
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.tune.simulations import Simulations
+from hivemind.processes import Beside
 from hivemind.scheduler.types import Price
 
 

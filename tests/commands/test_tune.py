@@ -239,7 +239,7 @@ def test_a_process_of_its_own_is_killed(long: Path) -> None:
                     os.kill(int(pid), signal.SIGKILL)
         out, _ = process.communicate(timeout=60)
     assert (process.returncode, out) == (1, "")
-    assert said.rstrip().endswith(b"hivemind: a simulating process ended by itself; is there enough memory?")
+    assert said.rstrip().endswith(b"hivemind: a process that computes ended by itself; is there enough memory?")
     all_end(started)
 
 

@@ -53,7 +53,7 @@ def test_every_moment_is_as_if_all_had_been_folded_from_the_start(
 ) -> None:
     """There and back, with an index, in one part or several, with prices and without."""
     for module in (indexing, player_module):
-        monkeypatch.setattr(module, "prices_then", lambda _: price)
+        monkeypatch.setattr(module, "prices_at", lambda _: price)
     path = indexed(journal(tmp_path, some(), parts), priced=priced)
     player = play(path, priced=priced)
     assert player.known_to == 1

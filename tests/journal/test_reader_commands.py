@@ -229,6 +229,22 @@ def test_stats(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (figures["requests"], figures["retries"], figures["tokens"], figures["told"]) == (2, 1, 3400, [])
 
 
+def test_costs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What each agent, model or tree used over a span, as a table, CSV and JSON; a wrong word is told in one line."""
+    written(part_path(folder, NAME, 1), [*run()[:-1], *answered(5000.0, 3, "zoe"), JournalEnded(5100.0)])
+    table, _ = does(capsys, folder, "stats", NAME, "--by", "agent")
+    assert [line.split()[0] for line in table.splitlines()] == ["AGENT", "alice", "bob", "zoe"]
+    recent, _ = does(capsys, folder, "stats", NAME, "--by", "tree", "--last", "1h")
+    assert [line.split()[0] for line in recent.splitlines()] == ["TREE", "zoe"]
+    by_model, _ = does(capsys, folder, "stats", NAME, "--by", "model", "--csv")
+    assert by_model.splitlines()[1].startswith("claude-sonnet-4-5,3,4500,1500,600,0,0,0,0.0")
+    (found,) = json.loads(does(capsys, folder, "stats", NAME, "--by", "model", "--json")[0])
+    assert (found["model"], found["requests"], found["tokens"]) == ("claude-sonnet-4-5", 3, 5100)
+    for wrong in (["--by", "colour"], ["--by", "agent", "--last", "1y"], ["--csv"]):
+        out, err = does(capsys, folder, "stats", NAME, *wrong, code=2)
+        assert (out, err.count("\n")) == ("", 1)
+
+
 def test_damage(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What is wrong is told on standard error; with something to show that isn't a failure, with nothing it is."""
     path = written(part_path(folder, NAME, 1), run())

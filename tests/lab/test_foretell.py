@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from lab.kit import recorded, served
 
+from hivemind import processes
 from hivemind.errors import HiveMindError, UsageError
-from hivemind.lab import processes
 from hivemind.lab.foresight.foretell import foretell
-from hivemind.lab.processes import Beside, on_cores
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import Recording
+from hivemind.processes import Beside, on_cores
 
 
 @pytest.fixture

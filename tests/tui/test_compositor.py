@@ -60,7 +60,7 @@ async def test_it_paints_what_textual_would_and_renders_no_more() -> None:
             panel.__class__ = Watched
         assert shown._compositor._render_chops(Region(10, 0, 4, 1), {0}.__contains__)[0][0] is not None
         assert asked == [("header", Region(0, 0, 160, 1))]
-        await pilot.press("question_mark")
+        await pilot.press("x")
         pilot.app.notify("hello")
         await settle(pilot)
         assert compare(shown) > alone

@@ -70,7 +70,7 @@ def test_every_action_stands_in_a_footer_where_it_applies() -> None:
     moving |= {"first_row", "last_row"}
     rest = {key for footers in (FOOTERS, REPLAY_FOOTERS) for keys in footers.values() for key in keys}
     hidden = {key.id for key in KEYS} - rest - paired - moving
-    assert hidden == {"agents", "requests", "tuning", "log", "tasks", "fleet", "start", "inside", "repaint"}
+    assert hidden == {"agents", "requests", "tuning", "log", "tasks", "fleet", "cost", "start", "inside", "repaint"}
 
 
 def test_help_texts_fit_a_narrow_terminal() -> None:

@@ -161,7 +161,7 @@ async def test_keys_lead_where_they_say() -> None:
 def test_every_key_is_pressed_here() -> None:
     """No key of the table is left out of these tests, but for those of a replay and of what-if, which have others."""
     elsewhere = {"quit", "help", "theme", "repaint", "demo", "write", "inside"}
-    elsewhere |= {"tasks", "retry", "tree", "fold", "acknowledge"}
+    elsewhere |= {"tasks", "retry", "tree", "fold", "acknowledge", "span"}
     typing = {"/", ":", "B", "ctrl+p"}
     pressed = set(typing)
     for keys in (*COMMANDS, *PLACES):

@@ -177,7 +177,7 @@ async def test_the_process_simulates(tmp_path: Path) -> None:
     would stop what that child computes, nor the processes that it forked, which aren't its parent's to end."""
     path = str(write(tmp_path))
     forking = _script(
-        "import time; from hivemind_tui.loop.child import pack; from hivemind.lab import processes;"
+        "import time; from hivemind_tui.loop.child import pack; from hivemind import processes;"
         " from hivemind_tui.whatif.protocol import Progress; processes.can_fork = lambda: True;"
         " other = processes.Beside(lambda: time.sleep(600)); pid = str(other._forked.process.pid);"
         " sys.stdout.buffer.write(pack(Progress(pid))); sys.stdout.flush(); time.sleep(600)"

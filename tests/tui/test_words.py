@@ -97,5 +97,5 @@ async def test_every_label_leads_to_what_it_names() -> None:
         await press(pilot, "1 : s p e n d")
         assert "dollars" in seen(pilot, "palette")
         await press(pilot, "enter")
-        assert room(pilot).view.agents_order.sort == "cost"
+        assert room(pilot).view.page == "cost"
         assert not pilot.app.query_one(Palette).is_open

@@ -30,6 +30,7 @@ from hivemind_tui.commands.queue import CommandQueue, confirmation
 from hivemind_tui.keys import keymap
 from hivemind_tui.loop.loop_lag import Diagnostics, Pace, memory_mb, wanted_fps
 from hivemind_tui.loop.lossy_driver import LossyDriver, TerminalBack
+from hivemind_tui.past.process import PastProcess
 from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.render.capabilities import coloured, themes_for
 from hivemind_tui.render.format import clock
@@ -92,6 +93,7 @@ class ControlRoom(Actions):
         self._builder = ViewBuilder()
         self._notices = None if notices is None else Notices(notices, environment)
         self.simulation = SimulationProcess()
+        self.past = PastProcess()
         self.queue = CommandQueue(self._fresh, self.complain, self._draw_all, self._confirm)
         self._last_tick_s: float | None = None
         self._detail_due_s = 0.0
@@ -120,6 +122,7 @@ class ControlRoom(Actions):
 
     async def on_unmount(self) -> None:
         await self.close_whatif()
+        await self.close_past()
 
     # --- Looking and drawing ---------------------------------------------------------------------------------------
 
@@ -132,6 +135,7 @@ class ControlRoom(Actions):
         begins = self._board.between_frames
         if begins:
             self._look()
+            self.ask_past()
         self._board.draw_turn(self.view)
         if begins:
             self._draw_footer()
@@ -181,6 +185,7 @@ class ControlRoom(Actions):
         self._greeting = self._greeting and view.page == "start"
         turned = view.page != self.view.page
         others = (view.everywhere, view.machine) != (self.view.everywhere, self.view.machine)
+        others = others or view.back is not self.view.back
         self.view = view
         if turned:
             self._board.turn_to(view.page)

@@ -10,6 +10,7 @@ from hivemind_tui.panels import (
     agent_table,
     comparison,
     connect,
+    cost_table,
     fleet_page,
     gantt,
     knobs,
@@ -167,6 +168,10 @@ def pages(plots: PlotProcess | None) -> Mapping[str, Widget]:
                 Container(curve("fleet-curve"), Panel(trends.render, id="fleet-trends"), id="fleet-plots"),
                 id="fleet-below",
             ),
+        ),
+        "cost": Horizontal(
+            Panel(cost_table.render, id="costs"),
+            Vertical(Panel(trends.render_spend, id="cost-trends"), curve("cost-curve"), id="cost-right"),
         ),
         "whatif": Horizontal(
             Panel(knobs.render_what_if, id="whatif-settings"),

@@ -41,7 +41,16 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     stats = added("stats", "reading:show_stats", "figures of one: requests, waits, retries, tokens, dollars")
     stats.add_argument("file", metavar="FILE", nargs="+", help=f"{FILE_HELP}; of several proxies: together")
     add_folder_flags(stats)
-    stats.add_argument("--json", action="store_true", help="print JSON")
+    add = stats.add_argument
+    form = stats.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print JSON")
+    form.add_argument("--csv", action="store_true", help="with --by: print CSV")
+    add(
+        "--by",
+        metavar="agent|model|tree",
+        help="what each has used; a tree is all that one agent started",
+    )
+    add("--last", metavar="SPAN", help="with --by: 10m, 1h, 8h, 24h or today, up to the journal's end [all of it]")
 
     export = added("export", "reading:export", _EXPORT)
     add_journal_flags(export)

@@ -10,12 +10,13 @@ from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
 from hivemind.cli.address import FILE_HELP, add_folder_flags
-from hivemind.cli.journals import find_journals, prices_at
+from hivemind.cli.journals import find_journals
 from hivemind.cli.plugin import Command
 from hivemind.console import print_note, printable
 from hivemind.errors import UsageError
 from hivemind.journal.read.reader import open_journal
 from hivemind.lab.report import output
+from hivemind.prices import prices_at
 from hivemind.text.humanise import size
 
 _STANDARD_OUTPUT = "-"

@@ -17,7 +17,7 @@ from typing import TextIO
 
 from hivemind.cli import client
 from hivemind.cli.address import add_folder_flags
-from hivemind.cli.journals import find_journals, prices_at
+from hivemind.cli.journals import find_journals
 from hivemind.cli.lab.progress import Progress
 from hivemind.cli.lab.tune_output import GOALS, as_json, as_text, progress_text
 from hivemind.cli.plugin import Command
@@ -27,6 +27,7 @@ from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.tune.simulations import simulations
 from hivemind.lab.tune.space import DEFAULT_KNOBS, RecordedSettings, knobs_named
 from hivemind.lab.tune.tuning import TimeIsUp, Tuner, TuningPlan, TuningResult
+from hivemind.prices import prices_at
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.types import Price
 from hivemind.text.humanise import plural

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from hivemind.cli.address import FILE_HELP, add_folder_flags
-from hivemind.cli.journals import find_journals, prices_at
+from hivemind.cli.journals import find_journals
 from hivemind.cli.lab.comparison import amount_of
 from hivemind.cli.lab.progress import Progress
 from hivemind.cli.plugin import Command
@@ -25,6 +25,7 @@ from hivemind.lab.simulate.journal import writable, write_journal
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.simulate.scenario_file import scenario
+from hivemind.prices import prices_at
 from hivemind.text.humanise import duration, plural
 from hivemind.text.table import Cell, TextColumn, lines, show, styled, width, wrapped
 

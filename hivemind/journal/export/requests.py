@@ -148,9 +148,9 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%")
 
 def rows(requests: Iterable[ExportedRequest], wall: Callable[[float], float], price: Price) -> Iterator[bytes]:
     """Yield the lines, titles first. `wall` gives the time of day (seconds since the epoch) of a journal's moment."""
-    yield _line(COLUMNS)
+    yield csv_line(COLUMNS)
     for request in requests:
-        yield _line(_cells(request, wall, price))
+        yield csv_line(_cells(request, wall, price))
 
 
 def _cells(request: ExportedRequest, wall: Callable[[float], float], price: Price) -> list[str]:
@@ -160,13 +160,13 @@ def _cells(request: ExportedRequest, wall: Callable[[float], float], price: Pric
     faults = [each.kind.value if each.status is None else f"{each.status} {each.kind.value}" for each in failed]
     return [
         moment(wall(arrived.at)),
-        _safe(arrived.agent),
-        _safe(arrived.client),
-        _safe(arrived.model),
+        safe_cell(arrived.agent),
+        safe_cell(arrived.client),
+        safe_cell(arrived.model),
         arrived.priority.name.lower(),
         "yes" if arrived.stream else "no",
-        _safe(arrived.path),
-        _safe(arrived.lane),
+        safe_cell(arrived.path),
+        safe_cell(arrived.lane),
         request.outcome,
         "" if request.status is None else str(request.status),
         str(len(request.attempts)),
@@ -175,7 +175,7 @@ def _cells(request: ExportedRequest, wall: Callable[[float], float], price: Pric
         "" if request.end is None else f"{request.end.at - arrived.at:.3f}",
         *_tokens(request.usage),
         "" if dollars is None else f"{dollars:.6f}",
-        _safe("; ".join([*faults, *filter(None, [request.reason])])),
+        safe_cell("; ".join([*faults, *filter(None, [request.reason])])),
         "" if request.usage is None else request.usage.tier,
     ]
 
@@ -208,13 +208,13 @@ def moment(wall: float, *, precision: Literal["milliseconds", "microseconds"] = 
     return shown.replace("+00:00", "Z")
 
 
-def _safe(text: str) -> str:
+def safe_cell(text: str) -> str:
     """A text that no spreadsheet takes for a formula: with an apostrophe before it where it looks like one."""
     plain = printable(text)
     return f"'{plain}" if text.lstrip(" ").startswith(_FORMULA) else plain
 
 
-def _line(cells: Iterable[str]) -> bytes:
+def csv_line(cells: Iterable[str]) -> bytes:
     buffer = io.StringIO()
     csv.writer(buffer).writerow(cells)
     return buffer.getvalue().encode("utf-8", "replace")

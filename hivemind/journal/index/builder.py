@@ -24,7 +24,7 @@ from hivemind.journal.read.cursor import Cursor
 from hivemind.journal.read.reader import Journal, open_journal
 from hivemind.journal.records import JournalBegan
 from hivemind.journal.write.segment import being_written
-from hivemind.prices import Prices
+from hivemind.prices import prices_at
 from hivemind.scheduler.types import Price
 from hivemind.world.world import World
 
@@ -140,13 +140,6 @@ def world_of(began: JournalBegan, price: Price | None) -> World:
     )
 
 
-def prices_then(began: JournalBegan) -> Price:
-    """What tokens cost when the journal began, as far as prices of then are known."""
-    prices = Prices(lambda: began.wall)
-    prices.load()
-    return prices.cost
-
-
 def build(path: Path, index: Path, *, priced: bool, goes_on: Callable[[], bool] = lambda: False) -> None:
     """Make the index of the journal with this first part, or bring it up to date.
 
@@ -157,7 +150,7 @@ def build(path: Path, index: Path, *, priced: bool, goes_on: Callable[[], bool] 
     """
     journal = open_journal(path)
     with contextlib.closing(IndexWriter(index)) as writer:
-        world = world_of(journal.began, prices_then(journal.began) if priced else None)
+        world = world_of(journal.began, prices_at(journal.began.wall) if priced else None)
         last = _gone_on_from(journal, index, writer, world, priced)
         work = Pass(journal, writer, last, world)
         with contextlib.closing(work):

@@ -15,13 +15,14 @@ from hivemind.errors import UsageError
 from hivemind.journal.codec import event_if_any
 from hivemind.journal.event_text import describe
 from hivemind.journal.index.activity import ActivityColumn, Mark
-from hivemind.journal.index.builder import MALFORMED, prices_then, world_of
+from hivemind.journal.index.builder import MALFORMED, world_of
 from hivemind.journal.index.index_state import JournalIndex, Start
 from hivemind.journal.read.cursor import LONGEST_LINE, Cursor, moment_of
 from hivemind.journal.read.damage import Damage
 from hivemind.journal.read.reader import gc_paused, last_event, missing_among, open_journal, readable
 from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
 from hivemind.journal.write.segment import being_written
+from hivemind.prices import prices_at
 from hivemind.scheduler import events as ev
 from hivemind.world.snapshot import RequestDetail
 from hivemind.world.state import Carried
@@ -69,7 +70,7 @@ class Player:
         self.approximate = False
         self._path = path = journal.path
         self._clock = clock
-        self._price = prices_then(self.began) if priced else None
+        self._price = prices_at(self.began.wall) if priced else None
         self._found = journal.known_damage()
         """Damage found while playing."""
         self._known = JournalIndex(path, self.began, priced=priced, indexed=indexed)

@@ -14,11 +14,11 @@ from itertools import islice
 
 from hivemind.journal.figures import Figures
 from hivemind.lab.fit.provider import draw_providers
-from hivemind.lab.processes import on_cores
 from hivemind.lab.simulate.overrides import Change
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.simulate.simulation import simulate
 from hivemind.lab.trace.slice import sliced
+from hivemind.processes import on_cores
 from hivemind.scheduler.types import Price
 
 MOST_DRAWS, LEAST_DRAWS = 12, 6

@@ -11,9 +11,9 @@ from hivemind.errors import UsageError
 from hivemind.lab.foresight.draws import Runs, on_all_cores
 from hivemind.lab.foresight.heldout import HeldOut, held_out
 from hivemind.lab.foresight.prediction import Prediction, predict
-from hivemind.lab.processes import Beside
 from hivemind.lab.simulate.overrides import Change, agent_commands
 from hivemind.lab.simulate.recording import Recording
+from hivemind.processes import Beside
 from hivemind.scheduler.types import Price
 from hivemind.text.humanise import did_you_mean
 

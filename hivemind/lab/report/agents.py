@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from copy import copy
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
+from hivemind.journal.past import TokenSpending
 from hivemind.scheduler.types import Usage
 
 MODELS_KEPT = 40
@@ -132,37 +133,6 @@ class AgentRows:
         while self._count > self._most and self.joined_s <= _COARSEST_S:
             self.joined_s = max(_FINEST_S, 2 * self.joined_s)
             self.settle()
-
-
-@dataclass(slots=True)
-class TokenSpending:
-    """Tokens and their cost."""
-
-    tokens: int = 0
-    input: int = 0
-    cached: int = 0
-    """Input tokens read from a cache."""
-    output: int = 0
-    wasted: int = 0
-    """Tokens of failed and abandoned attempts."""
-    unpriced: int = 0
-    """Tokens of unknown price."""
-    dollars: float = 0.0
-
-    def use(self, usage: Usage, dollars: float | None, wasted: bool) -> None:
-        """Add the usage of an attempt."""
-        total = usage.total
-        self.tokens += total
-        self.input += usage.total_input
-        self.cached += usage.cache_read_tokens
-        self.output += usage.output_tokens
-        self.wasted += total if wasted else 0
-        self.unpriced += total if dollars is None else 0
-        self.dollars += dollars or 0.0
-
-    def add(self, other: TokenSpending) -> None:
-        for each in fields(self):
-            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
 
 
 @dataclass(slots=True)

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from hivemind.journal.figures import Figures, FiguresFold
+from hivemind.journal.past import TokenSpending
 from hivemind.journal.read.several import Journals, open_journals
 from hivemind.journal.records import JournalBegan
 from hivemind.journal.wait_causes import causes_of
 from hivemind.journal.write.segment import being_written
-from hivemind.lab.report.agents import AgentStats, TokenSpending, spending_by_model
+from hivemind.lab.report.agents import AgentStats, spending_by_model
 from hivemind.lab.report.fold import AGENTS_KEPT, RunFold
 from hivemind.lab.report.lanes import LaneSummary, WindowSummary
 from hivemind.lab.simulate.overrides import value_text

@@ -6,9 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hivemind.journal.past import TokenSpending
 from hivemind.journal.wait_causes import CAUSES
 from hivemind.lab.report import headline, output
-from hivemind.lab.report.agents import AgentStats, TokenSpending
+from hivemind.lab.report.agents import AgentStats
 from hivemind.lab.report.fold import COMMANDS_KEPT
 from hivemind.lab.report.run import RecordedRun
 from hivemind.lab.report.theme import OUTCOMES, clean, lane_state, shortened

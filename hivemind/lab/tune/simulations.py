@@ -12,8 +12,8 @@ from hivemind.errors import UsageError
 from hivemind.journal.figures import Figures
 from hivemind.lab.foresight.draws import Job, add_parts, carry_out
 from hivemind.lab.foresight.heldout import HeldOut, held_out
-from hivemind.lab.processes import Beside, on_cores
 from hivemind.lab.simulate.recording import Recording
+from hivemind.processes import Beside, on_cores
 from hivemind.scheduler.types import Price
 
 Located = tuple[int, Job]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
+from hivemind.journal.past import csv_of
 from hivemind.lab.simulate.overrides import value_text
 from hivemind.lab.simulate.questions import meaning_of
 from hivemind.scheduler import commands as cmd
@@ -13,10 +14,11 @@ from hivemind.scheduler.commands import Command, Rejected
 from hivemind.setup.clients import Target, exports, quick_lines
 from hivemind.text.shells import word
 from hivemind_tui.commands import intents, navigation
-from hivemind_tui.commands.navigation import NavigationActions, into
+from hivemind_tui.commands.navigation import into
+from hivemind_tui.commands.past import PastActions
 from hivemind_tui.commands.steering import named
 from hivemind_tui.commands.whatif import WhatIfActions, what_if_line
-from hivemind_tui.commands.words import LABELS, PRIORITIES, Meant, agents_meant, knobs_meant, words_of
+from hivemind_tui.commands.words import LABELS, PRIORITIES, Meant, agents_meant, knobs_meant, past_meant, words_of
 from hivemind_tui.keys.keymap import Key, applies, here, parsed, steers
 from hivemind_tui.render.dials import DIALS, NAMES, reach, shown_value
 from hivemind_tui.render.format import clean
@@ -27,7 +29,9 @@ from hivemind_tui.widgets.overlay import Choice
 
 _NAMES: Mapping[str, tuple[str, str]] = {
     "start": ("connect", "url setup export"),
-    "dearest": ("most expensive", "dearest cost"),
+    "dearest": ("most expensive", "dearest"),
+    "cost": ("", "spend spent money dollars last hour day history"),
+    "span": ("", "last hour day 8 h 24 h history curves"),
     "raise": ("priority up", "nice urgent"),
     "lower": ("priority down", "nice"),
     "hold": ("", "pause resume release agent let go"),
@@ -51,7 +55,7 @@ _NAMES: Mapping[str, tuple[str, str]] = {
 """By id of a key, its name here where the id doesn't say it, and further words to find it by."""
 
 
-class Actions(NavigationActions, WhatIfActions):
+class Actions(PastActions, WhatIfActions):
     """Navigation, steering and what-if, and the keys that mean one of these by the page."""
 
     def run_key_action(self, action: str) -> None:
@@ -136,7 +140,8 @@ class Actions(NavigationActions, WhatIfActions):
         """Return what a sentence means: a knob at a number (`max concurrency 4`), what becomes of an agent (`alice
         high`), a budget, a level to pin, a filter."""
         knobs, number = knobs_meant(text)
-        found = [
+        found = self._looked_back(text)
+        found += [
             Choice(f"{knob} {number}", f"set it to {number}", reach(knob), partial(self._set_knob, knob, number))
             for knob in knobs
             if self.view.live or self.view.page == "whatif"
@@ -163,6 +168,17 @@ class Actions(NavigationActions, WhatIfActions):
             pin = partial(self.steer, partial(intents.pin_at, text=value))
             found.append(Choice(f"pin {value}", "pin the concurrency level there", "", pin))
         return found
+
+    def _looked_back(self, text: str) -> list[Choice]:
+        """Return the choice that shows a span, or what was spent in it."""
+        looked = past_meant(text)
+        if looked is None or self.view.page == "whatif":
+            return []
+        if looked.costs or self.view.page == "cost" or looked.span in ("today", "since start"):
+            by, span = looked.by or self.view.back.by, looked.span or self.view.back.costs
+            show = partial(self.go, navigation.costs(self.view, by, span))
+            return [Choice(f"cost by {by}, {span}", "what was used in that time, sorted", "8", show)]
+        return [Choice(f"last {looked.span}", "curves of that time", "H", partial(self.look_back, looked.span))]
 
     def _said(self, meant: Meant) -> Choice:
         """Return the choice that does what a sentence says of an agent."""
@@ -239,6 +255,8 @@ def text_to_copy(view: View) -> str:
     if view.page == "start":
         lines = quick_lines(view.address, token=view.token, shell=view.shell)
         return lines[min(view.scroll, len(lines) - 1)][1]
+    if view.page == "cost" and view.costs:
+        return csv_of(view.costs, view.back.by)
     if view.page == "whatif":
         return what_if_line(view.what_if)
     if view.page == "tasks" and view.task is not None:

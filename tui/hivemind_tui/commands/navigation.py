@@ -8,22 +8,23 @@ from dataclasses import replace
 from functools import partial
 from typing import Concatenate, ParamSpec
 
+from hivemind.journal.past import GROUPS, Cost
 from hivemind.setup.clients import quick_lines
 from hivemind.world.fleet import Member
 from hivemind.world.order import parents
 from hivemind.world.snapshot import HUNG, AgentView, RequestDetail, RequestView, TaskView
 from hivemind_tui.commands.room import Room
 from hivemind_tui.render.dials import NAMES
-from hivemind_tui.state.lists import AGENT_KEYS, ASCENDING, REQUEST_KEYS, TASK_KEYS, SortOrder, is_lost
+from hivemind_tui.state.lists import AGENT_KEYS, ASCENDING, COST_KEYS, REQUEST_KEYS, TASK_KEYS, SortOrder, is_lost
 from hivemind_tui.state.log_rows import SEVERITIES, next_found, number_of
 from hivemind_tui.state.view import OF_AGENTS, OF_REQUESTS, View
 
 Work = AgentView | RequestView | TaskView
-Item = Work | Member
+Item = Work | Member | Cost
 P = ParamSpec("P")
 SOUGHT_MOST = 1_000
 """Older lines of the log that a search reads before it asks to be sent on."""
-LISTED = OF_AGENTS | OF_REQUESTS | {"tasks", "fleet"}
+LISTED = OF_AGENTS | OF_REQUESTS | {"tasks", "fleet", "cost"}
 """Pages with a list."""
 FILTERED = LISTED - {"fleet"} | {"log"}
 """Pages whose list can be filtered."""
@@ -61,7 +62,21 @@ def into(view: View) -> View:
         return of_proxy(view, view.proxy)
     if view.page == "tasks" and view.agent is not None:
         return replace(open_agent(view, view.agent.name), trail=("tasks", "agent"))
+    if view.page == "cost" and view.cost is not None and view.cost.name in {each.name for each in view.snapshot.agents}:
+        return replace(open_agent(view, view.cost.name), trail=("cost", "agent"))
     return page(view, "overview") if view.page == "start" else view
+
+
+def costs(view: View, by: str = "", span: str = "") -> View:
+    """Show costs, summed by `by` over a span."""
+    back = replace(view.back, by=by or view.back.by).with_span("cost", span or view.back.costs)
+    return page(replace(view, back=back), "cost")
+
+
+def next_group(view: View) -> View:
+    """Sum costs by the next of agent, model and tree."""
+    back = view.back
+    return replace(view, back=replace(back, by=GROUPS[(GROUPS.index(back.by) + 1) % len(GROUPS)]), spender="")
 
 
 def of_proxy(view: View, member: Member) -> View:
@@ -82,6 +97,8 @@ def columns(view: View) -> tuple[str, ...]:
     """Return the columns that the page's list can be sorted by."""
     if view.page == "tasks":
         return (*TASK_KEYS,)
+    if view.page == "cost":
+        return (*COST_KEYS,)
     if view.page in OF_REQUESTS:
         return (*REQUEST_KEYS,)
     return (*AGENT_KEYS,) if view.page in OF_AGENTS else ()
@@ -107,6 +124,8 @@ def _list_of(view: View) -> tuple[Sequence[Item], Item | None]:
         return view.tasks, view.task
     if view.page == "fleet":
         return view.fleet.members, view.proxy
+    if view.page == "cost":
+        return view.costs, view.cost
     if view.page in OF_REQUESTS:
         return view.listed, view.request
     return view.agents, view.agent
@@ -119,6 +138,8 @@ def _select(view: View, item: Item) -> View:
         return replace(view, ticket=item.ticket)
     if isinstance(item, Member):
         return replace(view, member=item.id)
+    if isinstance(item, Cost):
+        return replace(view, spender=item.name)
     return replace(view, selected=item.name)
 
 
@@ -250,6 +271,8 @@ def find(view: View, step: int, *, first: bool = False) -> View | None:
 def _ordered(view: View, order: SortOrder) -> View:
     if view.page == "tasks":
         return replace(view, tasks_order=order)
+    if view.page == "cost":
+        return replace(view, costs_order=order)
     if view.page in OF_REQUESTS:
         return replace(view, requests_order=order)
     return replace(view, agents_order=order)
@@ -258,7 +281,7 @@ def _ordered(view: View, order: SortOrder) -> View:
 def jump(view: View, kind: str) -> View:
     """Select the next one in trouble (`failing`), the `slowest`, or the `dearest` of those listed, if there is one."""
     listed, selected = _list_of(view)
-    items = [item for item in listed if not isinstance(item, Member)]
+    items = [item for item in listed if not isinstance(item, Member | Cost)]
     if kind == "failing":
         start = _position(items, selected) + 1
         ahead = (*items[start:], *items[:start])
@@ -342,6 +365,7 @@ class NavigationActions(Room):
     action_reverse = _going(reverse)
     action_jump = _going(jump)
     action_severity = _going(severity)
+    action_by = _going(next_group)
 
     def action_filter(self) -> None:
         """Ask for the words to filter the page's list by; the list follows as they are typed."""
@@ -425,6 +449,10 @@ class NavigationActions(Room):
     def action_pick_proxy(self, member: str) -> None:
         """Select a proxy of the fleet on a click, and open its agents on a second one."""
         self._pick(replace(self.view, member=member))
+
+    def action_pick_cost(self, name: str) -> None:
+        """Select a row of costs on a click, and open the agent on a second one."""
+        self._pick(replace(self.view, spender=name))
 
     def _pick(self, picked: View, before: View | None = None) -> None:
         self.go(into(picked) if picked == (before or self.view) else picked)

@@ -24,6 +24,9 @@ from hivemind_tui.widgets.line_table import LineTable
 from hivemind_tui.widgets.overlay import Overlay, Palette
 from hivemind_tui.widgets.prompt import BottomRow
 
+_TOLD = 4
+"""So many lines that are copied, and more, aren't shown one by one."""
+
 
 class Room(GuestApp):
     """An app with three modal widgets, of which at most one is open; keys, pasted text and clicks go to it first.
@@ -119,7 +122,8 @@ class Room(GuestApp):
         """Put a text on the clipboard, without control characters except line ends: it is pasted into terminals."""
         text = "\n".join(map(clean, text.split("\n")))
         self.copy_to_clipboard(text)
-        self.inform(f"copied: {text}")
+        first, *more = text.rstrip("\n").split("\n")
+        self.inform(f"copied {len(more) + 1} lines, the first: {first}" if len(more) >= _TOLD else f"copied: {text}")
 
     def run_task(self, work: Coroutine[Any, Any, None], group: str) -> None:
         """Run something beside the screen."""

@@ -63,11 +63,10 @@ LABELS: Mapping[str, Label] = {
     "retried OK": _by("agents", "retried_ok", "requests that succeeded after a failed attempt, unseen by their agents"),
     "recovered": _by("agents", "retried_ok", "agents that a retry kept from an error"),
     "answered": _at("requests", "requests that were answered in full"),
-    "spent": _by("agents", "cost", "dollars, by public prices"),
-    "spend": _by("agents", "cost", "dollars, by public prices"),
-    "cost": _by("agents", "cost", "dollars, by public prices"),
-    "cost by model": _at("agents", "dollars and tokens of each model since the start"),
-    "money": _by("agents", "cost", "dollars, by public prices"),
+    "spent": _at("cost", "dollars by agent, model or tree: last hour, today, since start"),
+    "spend": _at("cost", "dollars by agent, model or tree: last hour, today, since start"),
+    "money": _at("cost", "dollars by agent, model or tree: last hour, today, since start"),
+    "costliest": _at("cost", "dollars by agent, model or tree: last hour, today, since start"),
     "wasted": _by("agents", "cost", "tokens of attempts that failed or whose client left"),
     "TTFT": _by("requests", "ttft", "time to first token: from an attempt to the first content of its answer"),
     "latency": _by("requests", "ttft", "time to first token: from an attempt to the first content of its answer"),
@@ -95,6 +94,20 @@ LABELS: Mapping[str, Label] = {
     "vitals": _at("tuning", "requests, tokens, errors, waits and latency over time"),
 }
 """In lower case or as it stands on the screen."""
+
+_SPANS: Mapping[str, Sequence[str]] = {
+    "10 min": ("10 min", "10min", "10 minutes", "10m", "ten minutes"),
+    "1 h": ("1 h", "1h", "hour", "hours", "1 hour", "60 min"),
+    "8 h": ("8 h", "8h", "8 hours"),
+    "24 h": ("24 h", "24h", "24 hours", "day", "1 d", "1d"),
+    "today": ("today", "todays"),
+    "since start": ("since start", "since the start", "start", "total", "all"),
+}
+"""What people call the spans that can be looked back at."""
+_GROUPS = {"agent": "agent", "agents": "agent", "model": "model", "models": "model"}
+_GROUPS |= dict.fromkeys(("tree", "trees", "family", "families", "task", "tasks"), "tree")
+_COSTS = frozenset(("cost", "costs", "spend", "spent", "spending", "money", "dollars", "price", "csv"))
+_PAST_FILLERS = frozenset(("last", "past", "the", "by", "per", "of", "for", "in", "over", "s", "show", "curves"))
 
 _FILLERS = frozenset(("a", "at", "be", "by", "for", "is", "it", "make", "no", "of", "only", "set", "the", "to"))
 _SAID: Mapping[str, Sequence[str]] = {
@@ -143,6 +156,36 @@ def knobs_meant(text: str) -> tuple[Sequence[str], str]:
     fitting = [knob for knob in DIALS if asked <= words_of(knob)]
     exact = {word for word in asked if "_" in word or "." in word}
     return sorted(fitting, key=lambda knob: (knob not in exact, len(words_of(knob) - asked))), values[0]
+
+
+class Looked(NamedTuple):
+    """What a sentence wants to look back at."""
+
+    span: str = ""
+    """One of :data:`~hivemind.journal.past.SPANS`; empty: it names none."""
+    by: str = ""
+    """What costs are to be summed by; empty: it doesn't say."""
+    costs: bool = False
+    """Whether it is about costs."""
+
+
+def past_meant(text: str) -> Looked | None:
+    """Return what a sentence such as "last hour's cost by agent" or "8 h" wants; None: it is about something else."""
+    left = f" {' '.join(re.findall(r'[a-z0-9]+', text.lower()))} "
+    span = ""
+    for name, spoken in _SPANS.items():
+        for each in sorted(spoken, key=len, reverse=True):
+            if f" {each} " in left:
+                span, left = name, left.replace(f" {each} ", " ", 1)
+                break
+        if span:
+            break
+    words = [word for word in left.split() if word not in _PAST_FILLERS]
+    by = next((_GROUPS[word] for word in words if word in _GROUPS), "")
+    costs = any(word in _COSTS for word in words)
+    if any(word not in _GROUPS and word not in _COSTS for word in words) or not (span or (by and costs)):
+        return None
+    return Looked(span, by, costs or bool(by))
 
 
 class Meant(NamedTuple):

@@ -28,10 +28,13 @@ TASKS = frozenset({"tasks"})
 TREES = frozenset({"overview", "agents"})
 TUNING = frozenset({"tuning"})
 WHAT_IF = frozenset({"whatif"})
+COST = frozenset({"cost"})
 LOG = frozenset({"log"})
 START = frozenset({"start"})
 FLEET = frozenset({"fleet"})
-SCROLLED = LISTS | FLEET | {"tuning", "log", "request"} | START | WHAT_IF
+SCROLLED = LISTS | FLEET | COST | {"tuning", "log", "request"} | START | WHAT_IF
+SPANNED = SCROLLED - START - WHAT_IF
+"""Pages with curves, or costs."""
 
 _UNDONE = 32
 """Cells of what would be undone."""
@@ -139,6 +142,7 @@ KEYS: tuple[Key, ...] = (
     _page("log", "5", "page('log')", "log", "the latest events, line by line"),
     _page("tasks", "6", "page('tasks')", "tasks", "the task graph: what runs, what waits for what"),
     _page("fleet", "7", "page('fleet')", "fleet", "the proxies that share a key: who has what of it", live=True),
+    _page("cost", "8", "page('cost')", "cost", "what agents, models and trees cost: last hour, today, all"),
     _page("start", "0", "page('start')", "connect", "how to point an agent here", live=True),
     _page("back", "escape", "out", "back", "clear the filter, then the marks, then leave the page"),
     # Lists
@@ -154,12 +158,14 @@ KEYS: tuple[Key, ...] = (
     _log("severity", "s", "severity", "severity", "show all lines, warnings and worse, or failures alone"),
     _log("find", "n", "find(1)", "next match", "to the next match of the search, further back", live=True, pair="n N"),
     _log("find_newer", "N", "find(-1)", "", "to the match below", live=True),
-    _list("sort", "s", "sort(1)", "sort", "sort by the next column", pages=LISTS),
-    _list("reverse", "S", "reverse", "", "reverse the order", pages=LISTS),
+    _list("sort", "s", "sort(1)", "sort", "sort by the next column", pages=LISTS | COST),
+    _list("reverse", "S", "reverse", "", "reverse the order", pages=LISTS | COST),
     _list("failing", "exclamation_mark", "jump('failing')", "failing", "jump to the next failure", pages=LISTS),
     _list("slowest", "greater_than_sign", "jump('slowest')", "slowest", "jump to the slowest", pages=LISTS, live=True),
     _list("dearest", "dollar_sign", "jump('dearest')", "costliest", "jump to the most expensive", pages=LISTS),
-    _list("copy", "y", "copy", "copy", "copy the line to export, a request's number, an address"),
+    _list("span", "H", "span", "span", "look back 10 min, 1 h, 8 h, 24 h; costs also all", pages=SPANNED),
+    _list("by", "b", "by", "by", "sum costs by agent, by model or by tree of agents", pages=COST),
+    _list("copy", "y", "copy", "copy", "copy the line to export, a request's number, costs as CSV"),
     # Agents and tasks
     _agent(
         "raise", "plus,equals_sign", "send('priority', -1)", "priority", "raise the priority", pages=RANKED, pair="+ -"
@@ -322,6 +328,7 @@ FOOTERS = {
             "drain",
             "what_if",
             "sort",
+            "span",
             "palette",
             "freeze",
         ),
@@ -349,6 +356,10 @@ FOOTERS = {
         *("help", "quit", "vary_up", "open", "other", "apply", "back", "as_recorded", "scenario", "write", "copy"),
         *("down", "undo", "pause", "palette"),
     ),
+    "cost": (
+        *("help", "quit", "span", "by", "sort", "copy", "open", "filter", "stop", "down", "pause", "undo"),
+        *("palette", "freeze"),
+    ),
     "request": (
         *("help", "quit", "back", "down", "copy", "stop", "cut", "hold", "raise", "boost", "budget"),
         *("pause", "undo", "palette", "freeze"),
@@ -367,6 +378,7 @@ REPLAY_FOOTERS = {
     "tuning": (*_TIME, "down", *_MORE, "lane"),
     "tasks": (*_TIME, "open", "filter", "failing", *_MORE, "sort", "longest", "dearest", "copy"),
     "log": (*_TIME, "filter", "severity", "filter_log", "down", *_MORE, "copy"),
+    "cost": (*_TIME, "span", "by", "sort", "copy", "open", "filter", *_MORE),
     "agent": (*_TIME_BACK, "open", "filter", "sort", *_MORE, *_JUMPS),
     "request": (*_TIME_BACK, "down", *_MORE, "copy"),
     "whatif": tuple(name for name in FOOTERS["whatif"] if BY_ID[name].live is None),
@@ -455,6 +467,8 @@ _LABELS: Mapping[str, Callable[[View], str]] = {
     "open": lambda view: {"tuning": "type", "whatif": "simulate"}.get(view.page, "open"),
     "boost": lambda view: _turned(view, "boost", "unboost", lambda agent: agent.boosted_for_s > 0),
     "hold": lambda view: _of_agent(view, _turned(view, "hold", "release", lambda agent: agent.held)),
+    "span": lambda view: f"last {view.back.span(view.page)}",
+    "by": lambda view: f"by {view.back.by}",
     "stop": lambda view: _of_agent(view, _turned(view, "stop", "allow", lambda agent: agent.stopped)),
     "everywhere": lambda view: "this machine" if view.everywhere else "all machines",
     "tree": lambda view: "flat list" if view.branches else "tree",

@@ -73,7 +73,8 @@ def render(view: View, width: int, height: int, pen: Pen, figure: Figure | None 
     how = "AIMD automatic"
     if lane.state.pinned:
         how = "pinned, a returns it to AIMD" if view.live else "pinned"
-    return pen.frame("Concurrency", join(view.lane_note(), how), body, width, height)
+    span = view.back.note(view.page, view.snapshot.at)
+    return pen.frame("Concurrency", join(span, view.lane_note(), how), body, width, height)
 
 
 def _picture(rows: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby, pairwise
 
 from textual.strip import Strip
@@ -15,7 +16,7 @@ from hivemind_tui.panels.vitals import Vital, vitals_of
 from hivemind_tui.render.format import fit, percent
 from hivemind_tui.render.pen import Pen, Row, Span, cells_of
 from hivemind_tui.state.lists import ttft_s
-from hivemind_tui.state.view import View
+from hivemind_tui.state.view import View, join
 
 _LEAST = 3
 """Rows of a chart with its head; where there are fewer for each, charts are left out."""
@@ -28,8 +29,20 @@ _COUNT, _SHARE = 7, 5
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """Return the panel's rows: of each of the vitals a head with figures and its series, and the time below all."""
+    return _render(view, [*vitals_of(view.snapshot)], width, height, pen)
+
+
+def render_spend(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
+    """Return the same with what was spent at the top."""
+    spend_first = sorted(vitals_of(view.snapshot), key=lambda vital: vital.label != "SPEND")
+    return _render(view, [replace(vital, rank=at) for at, vital in enumerate(spend_first)], width, height, pen)
+
+
+def _render(view: View, vitals: list[Vital], width: int, height: int, pen: Pen) -> list[Strip]:
     cells, rows = pen.body_size(width, height)
-    vitals, step_s = [*vitals_of(view.snapshot)], view.snapshot.vitals.step_s
+    step_s, span = view.snapshot.vitals.step_s, view.back.note(view.page, view.snapshot.at)
+    if span:  # the journal's lines don't tell of all vitals
+        vitals = [vital for vital in vitals if vital.series]
     if rows <= _LEAST or not any(value for vital in vitals for value in vital.series):
         return pen.message("Vitals over time", "Charts begin with the first requests.", width, height)
     columns = 2 if cells >= _TWO_COLUMNS else 1
@@ -42,7 +55,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     parts = [vitals[first : first + share] for first in range(0, len(vitals), share)]
     sides = [[*_charts(part, each, rows - 1, pen), times] for part in parts]
     body = _beside(sides, each, _GAP, cells, pen)
-    return pen.frame("Vitals over time", f"a step is {short_duration(step_s)}", body, width, height)
+    return pen.frame("Vitals over time", join(span, f"a step is {short_duration(step_s)}"), body, width, height)
 
 
 def _beside(sides: Sequence[Iterable[Row]], width: int, gap: int, cells: int, pen: Pen) -> Iterator[Strip]:

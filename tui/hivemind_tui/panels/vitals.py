@@ -167,6 +167,9 @@ def vitals_of(snapshot: Snapshot) -> Iterable[Vital]:
     p95, p50 = _times(found.wait_p50_s, found.wait_p95_s)
     brief, longest = [("wait ", "dim"), *p95], found.wait_p95_s
     yield Vital(1, "WAIT", brief, p95, p50, past("wait_p95_s"), "wait", short_duration, now=longest)
+    if "waiting" in series:
+        waiting = str(snapshot.queued), "wait" if snapshot.queued else "strong"
+        yield Vital(2, "WAITING", [("waiting ", "dim"), waiting], [waiting], (), past("waiting"), "wait", short_count)
     p95, p50 = _times(found.ttft_p50_s, found.ttft_p95_s)
     brief = [("TTFT ", "dim"), *p95]
     yield Vital(4, "TTFT", brief, p95, p50, past("ttft_p95_s"), "info", short_duration)

@@ -23,6 +23,8 @@ _FIRST_CODE = 100
 """Pens are plotext's palette colours from here on: none of its own defaults is among them."""
 _TIMES = 2
 """Rows of the time axis."""
+_TICKS_S = (5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 18_000, 43_200, 86_400, 259_200, 604_800)
+"""Between two ticks of the time axis."""
 _SCALE = 7
 """Cells of a value with its unit at the left."""
 _SGR = re.compile(r"\x1b\[([0-9;]*)m")
@@ -112,7 +114,7 @@ def _ttft(plot: Any, job: Job, height: int) -> None:
 
 def time_ticks(span_s: float) -> tuple[list[float], list[str]]:
     """Return the ticks of the time axis and their labels."""
-    step = next(step for step in (5, 10, 15, 30, 60, 120, 300, 600) if span_s / step <= 5 or step == 600)
+    step = next(step for step in _TICKS_S if span_s / step <= 5 or step == _TICKS_S[-1])
     ticks = [-float(at) for at in range(0, int(span_s) + 1, step)][::-1]
     return ticks, ["now" if at == 0 else f"-{short_span(at)}" for at in ticks]
 

@@ -13,13 +13,15 @@ from hivemind.scheduler.types import FailureKind
 from hivemind.world.snapshot import CurvePoint, LaneView
 
 SPAN_S = 600.0
-"""Longest stretch shown."""
+"""Longest stretch that memory has; the journal has longer ones."""
 UNIT = "req"
 """What a concurrency level counts: requests in flight."""
 SHADE = "⢕"
 """Fills what is in flight, below its curve."""
-_SHORTER_SPANS_S = (10.0, 20.0, 30.0, 40.0, 60.0, 90.0, 120.0, 180.0, 240.0, 300.0, 420.0)
+_SPANS_S = (10.0, 20.0, 30.0, 40.0, 60.0, 90.0, 120.0, 180.0, 240.0, 300.0, 420.0, SPAN_S)
 """For a curve that began not long ago, so that it doesn't huddle at the edge."""
+_HOUR_S = 3600.0
+"""Longer curves are shown in whole hours, those of up to an hour in times of ten minutes."""
 TTFT_ROWS_MOST = 12
 """Rows of the plot of times to first token, however high the screen: a line that hardly moves needs no more."""
 
@@ -57,7 +59,8 @@ def job_for(lane: LaneView, width: int, height: int, *, braille: bool = True) ->
 def span_of(curve: Sequence[CurvePoint]) -> float:
     """Return the seconds that are shown of a curve."""
     age = curve[-1].at - curve[0].at if curve else 0.0
-    return next((span for span in _SHORTER_SPANS_S if age <= span), SPAN_S)
+    unit = SPAN_S if age <= _HOUR_S else _HOUR_S
+    return next((span for span in _SPANS_S if age <= span), math.ceil(age / unit) * unit)
 
 
 def peaks(points: Points, span_s: float, columns: int) -> Points:

@@ -46,11 +46,12 @@ async def follow(source: Source, console: Console, stop: asyncio.Event) -> None:
 def print_journal(path: Path) -> None:
     """Print a journal's log and summary, and its damage on standard error. Raises: UsageError: unreadable."""
     from hivemind.journal.figures import FiguresFold
-    from hivemind.journal.index.builder import MALFORMED, prices_then, world_of
+    from hivemind.journal.index.builder import MALFORMED, world_of
     from hivemind.journal.read.reader import open_journal
+    from hivemind.prices import prices_at
 
     journal = open_journal(path)
-    world = world_of(journal.began, prices_then(journal.began))
+    world = world_of(journal.began, prices_at(journal.began.wall))
     world.on_line = lambda line: print(text_of(line))
     last, tally = journal.began.at, FiguresFold()
     for event in journal.events():

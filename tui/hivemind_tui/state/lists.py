@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from hivemind.journal.past import Cost
 from hivemind.scheduler.tasks import OPEN, TASK_STATES
 from hivemind.world.snapshot import AgentView, Line, RequestView, TaskView
 from hivemind_tui.render.budgets import share_of
@@ -75,6 +76,11 @@ def task_fields(task: TaskView) -> Mapping[str, str]:
         "after": " ".join(task.after),
         "note": task.note,
     }
+
+
+def cost_fields(cost: Cost) -> Mapping[str, str]:
+    """Return the field that a filter of costs looks in."""
+    return {"name": cost.name}
 
 
 def line_fields(line: Line) -> Mapping[str, str]:
@@ -205,6 +211,17 @@ TASK_KEYS: Mapping[str, Callable[[TaskView], Any]] = {
     "of": lambda task: task.estimated_tokens,
     "cost": lambda task: task.dollars,
     "agent": lambda task: task.agent,
+}
+COST_KEYS: Mapping[str, Callable[[Cost], Any]] = {
+    "cost": lambda cost: cost.spent.dollars,
+    "name": lambda cost: cost.name,
+    "asked": lambda cost: cost.requests,
+    "in": lambda cost: cost.spent.input,
+    "cached": lambda cost: cost.spent.cached,
+    "out": lambda cost: cost.spent.output,
+    "wasted": lambda cost: cost.spent.wasted,
+    "unpriced": lambda cost: cost.spent.unpriced,
+    "estimated": lambda cost: cost.spent.estimated,
 }
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TypeVar
 
+from hivemind.journal.past import Cost
 from hivemind.text.shells import Shell
 from hivemind.world.fleet import Fleet, FleetLane, Member
 from hivemind.world.order import gravest_first, parents, pinned_first
@@ -22,6 +23,7 @@ from hivemind.world.snapshot import (
     TicketView,
 )
 from hivemind_tui.loop.loop_lag import Diagnostics
+from hivemind_tui.past.state import LookBack, over_span
 from hivemind_tui.sources.base import Link, Source
 from hivemind_tui.sources.playback import Playback
 from hivemind_tui.state import lists
@@ -30,7 +32,7 @@ from hivemind_tui.state.log_rows import SEVERITIES, LogRow, Same, rows_once
 from hivemind_tui.state.tree import Branch, branched
 from hivemind_tui.whatif.state import WhatIf
 
-PAGES = ("overview", "agents", "requests", "tuning", "log", "tasks", "fleet")
+PAGES = ("overview", "agents", "requests", "tuning", "log", "tasks", "fleet", "cost")
 """Pages with a number; `start` is shown until the first request, `agent` and `request` are one level down."""
 OF_AGENTS = frozenset({"overview", "agents"})
 """Pages whose list is of agents."""
@@ -64,6 +66,13 @@ class View:
     chosen: str = ""
     """Id of the selected task; empty: the first."""
     tasks_shown: tuple[TaskView, ...] | None = None
+    back: LookBack = field(default_factory=LookBack)
+    """What the journal knows of the last hours."""
+    costs_order: SortOrder = field(default_factory=lambda: SortOrder(sort="cost", reverse=True))
+    spender: str = ""
+    """Name of the selected agent, model or tree on the page of costs; empty: the first."""
+    costs: tuple[Cost, ...] = ()
+    """What that page lists."""
     log_filter: str = ""
     log_back: int = 0
     """Rows scrolled back from the newest."""
@@ -152,6 +161,11 @@ class View:
         return next((task for task in tasks if task.id == self.chosen), tasks[0] if tasks else None)
 
     @property
+    def cost(self) -> Cost | None:
+        """The selected row of costs, or the first where that isn't among those shown."""
+        return next((cost for cost in self.costs if cost.name == self.spender), self.costs[0] if self.costs else None)
+
+    @property
     def address(self) -> str:
         """Base URL that agents may use: the proxy's; of a whole fleet the selected proxy's."""
         whole = self.fleet.store and not self.fleet.me and self.proxy is not None
@@ -210,6 +224,8 @@ class View:
         """The filter and sort order of the page's list."""
         if self.page == "tasks":
             return self.tasks_order
+        if self.page == "cost":
+            return self.costs_order
         if self.page in OF_REQUESTS:
             return self.requests_order
         return self.agents_order if self.page in OF_AGENTS else SortOrder(self.log_filter if self.page == "log" else "")
@@ -338,7 +354,7 @@ class ViewBuilder:
         view = replace(view, link=source.link)
         if view.frozen:
             return self.arrange(view)
-        snapshot = source.snapshot()
+        snapshot = over_span(source.snapshot(), view.back, view.page)
         fleet = source.fleet()
         if (view.everywhere or view.machine) and fleet.me:
             snapshot = replace(snapshot, agents=source.agents_everywhere())
@@ -364,6 +380,10 @@ class ViewBuilder:
             every = lists.in_order(view.snapshot.tasks)
             tasks = lists.arranged(every, view.tasks_order, lists.task_fields, lists.TASK_KEYS)
             chosen = _kept(chosen, view.tasks, tasks, lambda task: task.id)
+        costs: tuple[Cost, ...] = ()
+        if view.page == "cost":
+            rows = view.back.rows("cost", view.snapshot.at)
+            costs = lists.arranged(rows, view.costs_order, lists.cost_fields, lists.COST_KEYS)
         if view.page in OF_AGENTS and selected:
             selected = _kept(selected, view.agents, shown, lambda agent: agent.name)
         elif view.page in OF_REQUESTS and ticket:
@@ -377,6 +397,7 @@ class ViewBuilder:
             selected=selected,
             ticket=ticket,
             tasks_shown=tasks,
+            costs=costs,
             chosen=chosen,
         )
 

@@ -25,11 +25,11 @@ from hivemind.lab.foresight.draws import Job, on_all_cores, remembering
 from hivemind.lab.foresight.foretell import foretell
 from hivemind.lab.foresight.foretold import WALL, named
 from hivemind.lab.foresight.heldout import HeldOut, held_out
-from hivemind.lab.processes import Beside
 from hivemind.lab.simulate.overrides import Change, value_in
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.simulate.simulation import simulate
 from hivemind.prices import Prices
+from hivemind.processes import Beside
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.scheduler.types import Price, WindowKind

@@ -58,7 +58,7 @@ class _Forked(Generic[T]):
         try:
             found, error = self.receiver.recv()
         except EOFError:
-            raise HiveMindError("a simulating process ended by itself; is there enough memory?") from None
+            raise HiveMindError("a process that computes ended by itself; is there enough memory?") from None
         if error is not None:
             raise error
         result: T = found

@@ -1,0 +1,102 @@
+"""What agents, models and trees of agents cost over a span of the journal, sorted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from textual.strip import Strip
+
+from hivemind.journal.past import Cost, TokenSpending
+from hivemind.text.humanise import short_count, short_dollars, short_plural
+from hivemind_tui.panels.agent_table import at_least, number
+from hivemind_tui.render.format import clock, percent
+from hivemind_tui.render.pen import Pen, Span, call
+from hivemind_tui.render.table import Column, Rows, Table
+from hivemind_tui.render.table import render as render_table
+from hivemind_tui.state.lists import COST_KEYS
+from hivemind_tui.state.view import View, join
+
+_OTHERS = "all others"
+
+
+def _name(cost: Cost, _: Pen) -> Span:
+    return cost.name or _OTHERS, "text" if cost.name else "dim"
+
+
+def money(spent: TokenSpending, about: str) -> str:
+    """Return what was spent: `$2.58`, `$2.58+` where tokens without a price come on top, `≈$2.58` where some are
+    estimates."""
+    if spent.unpriced and not spent.dollars:
+        return "no price"
+    shown = at_least(spent.dollars) if spent.unpriced else short_dollars(spent.dollars)
+    return f"{about if spent.estimated else ''}{shown}"
+
+
+_TABLE: Table[Cost] = Table(
+    Column("name", "AGENT", 14, 0, _name, "<", is_name=True),
+    (
+        Column("cost", "COST", 9, 0, lambda c, pen: (money(c.spent, pen.glyphs.about), "strong")),
+        Column("share", "%", 4, 4, lambda c, _: ("", "dim")),
+        Column("asked", "REQS", 5, 1, lambda c, _: number(c.requests)),
+        Column("in", "IN", 5, 2, lambda c, _: number(c.spent.input)),
+        Column("cached", "CACHED", 6, 5, lambda c, _: (percent(c.spent.cached, c.spent.input), "dim")),
+        Column("out", "OUT", 5, 3, lambda c, _: number(c.spent.output)),
+        Column("wasted", "WASTED", 6, 6, lambda c, _: number(c.spent.wasted, "wait")),
+        Column("unpriced", "NO PRICE", 8, 7, lambda c, _: number(c.spent.unpriced, "wait")),
+        Column("estimated", "ESTIMATE", 8, 8, lambda c, _: number(c.spent.estimated, "dim")),
+    ),
+    sortable=COST_KEYS,
+    names=(14, 40),
+)
+
+
+def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
+    """Return the panel's rows: a head, the dearest ones first unless another column was chosen, and what all cost."""
+    cells, rows = pen.body_size(width, height)
+    back, snapshot = view.back, view.snapshot
+    title = f"Cost by {back.by}"
+    answer = back.shown("cost", snapshot.at)
+    if answer is None:
+        return pen.message(title, f"{back.note('cost', snapshot.at)}.".capitalize(), width, height)
+    every, order = answer.costs[back.by], view.costs_order
+    whole = TokenSpending()
+    for cost in every:
+        whole.add(cost.spent)
+    since = clock(max(answer.since, answer.begins_at) + snapshot.wall - snapshot.at)
+    begins = f"since {since}, when the journal begins" if answer.begins_at > answer.since else f"since {since}"
+    note = join(back.note("cost", snapshot.at), begins, money(whole, pen.glyphs.about))
+    if not view.costs:
+        why = "Nothing matches the filter (esc clears it)." if order.filter else "Nothing was used in that time."
+        return pen.message(title, why, width, height, note)
+    table = _of(back.by, whole)
+    shown = Rows(view.costs, view.cost, order.sort, order.reverse, link=lambda cost: call("app.pick_cost", cost.name))
+    legend = _legend(whole, answer.lost, pen)
+    body = render_table(table, shown, cells, rows - len(legend), pen)
+    body += [pen.row(cells)] * (rows - len(legend) - len(body)) + [pen.row(cells, (text, "dim")) for text in legend]
+    return pen.frame(title, note, body, width, height)
+
+
+def _of(by: str, whole: TokenSpending) -> Table[Cost]:
+    """Return the columns that have a use."""
+
+    def share(cost: Cost, _: Pen) -> Span:
+        part, of = (cost.spent.dollars, whole.dollars) if whole.dollars else (cost.spent.tokens, whole.tokens)
+        return percent(part, of), "dim"
+
+    out = {name for name, tokens in (("unpriced", whole.unpriced), ("estimated", whole.estimated)) if not tokens}
+    columns = tuple(
+        replace(each, cell=share) if each.id == "share" else each for each in _TABLE.columns if each.id not in out
+    )
+    return replace(_TABLE, name=replace(_TABLE.name, head=by.upper()), columns=columns)
+
+
+def _legend(whole: TokenSpending, lost: int, pen: Pen) -> list[str]:
+    """Return what the signs of the costs mean, and what is missing."""
+    found = []
+    if whole.unpriced:
+        found.append(f"+ {short_count(whole.unpriced)} tokens come on top, of models whose price isn't known")
+    if whole.estimated:
+        found.append(f"{pen.glyphs.about} {short_count(whole.estimated)} tokens are estimates, which nobody stated")
+    if lost:
+        found.append(f"{short_plural(lost, 'event')} of this time are missing in the journal")
+    return found

@@ -1,0 +1,1 @@
+"""The last hours, read from the journal by a process of its own."""

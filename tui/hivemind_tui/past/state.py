@@ -1,0 +1,89 @@
+"""What is looked back at, as one value: the spans that are wanted, and the last answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+from hivemind.journal.past import GROUPS, SPANS, Cost, Past
+from hivemind.world.snapshot import Snapshot
+from hivemind_tui.past.protocol import Message, PastFailed, PastProgress
+
+LIVE = "10 min"
+"""The span that is shown from memory, without a journal."""
+CURVE_SPANS = tuple(span for span in SPANS if span not in ("today", "since start"))
+_AHEAD_S = 2.0
+"""An answer may be so much ahead of a snapshot, which is as old as the last poll."""
+
+
+@dataclass(frozen=True, slots=True)
+class LookBack:
+    """What is looked back at."""
+
+    curves: str = LIVE
+    """The span of curves and charts."""
+    costs: str = "1 h"
+    """The span of the page of costs."""
+    by: str = GROUPS[0]
+    """What costs are summed by."""
+    answer: Past | None = None
+    share: float | None = None
+    """How much of what was asked for is read; None: nothing is being read for the first time."""
+    trouble: str = ""
+    """Why there is no answer."""
+
+    def span(self, page: str) -> str:
+        """Return the span that a page shows."""
+        return self.costs if page == "cost" else self.curves
+
+    def wanted(self, page: str) -> bool:
+        """Return whether a page shows what only the journal knows."""
+        return page == "cost" or (self.curves != LIVE and page not in ("start", "whatif"))
+
+    def shown(self, page: str, at: float) -> Past | None:
+        """Return the answer if it is of the page's span and knows nothing that is later than this moment."""
+        answer = self.answer
+        fits = answer is not None and answer.span == self.span(page) and answer.until <= at + _AHEAD_S
+        return answer if fits else None
+
+    def rows(self, page: str, at: float) -> tuple[Cost, ...]:
+        """Return the costs that are listed."""
+        answer = self.shown(page, at)
+        return () if answer is None else answer.costs[self.by]
+
+    def with_span(self, page: str, span: str) -> Self:
+        """Return the state with another span for a page."""
+        return replace(self, costs=span, trouble="") if page == "cost" else replace(self, curves=span, trouble="")
+
+    def with_message(self, message: Message) -> Self:
+        """Return the state after a message of the process that reads."""
+        match message:
+            case PastProgress(share):
+                return replace(self, share=share)
+            case PastFailed(why):
+                return replace(self, share=None, trouble=why)
+        return replace(self, answer=message, share=None, trouble="")
+
+    def next_span(self, page: str) -> str:
+        """Return the next longer span of a page; after the longest the shortest."""
+        spans = (*SPANS,) if page == "cost" else CURVE_SPANS
+        return spans[(spans.index(self.span(page)) + 1) % len(spans)]
+
+    def note(self, page: str, at: float) -> str:
+        """Return which span a page shows, and how far it is read; empty for what is shown from memory."""
+        span = self.span(page)
+        if not self.wanted(page):
+            return ""
+        what = span if span in ("today", "since start") else f"last {span}"
+        if self.shown(page, at) is not None:
+            return what
+        return f"{what}: {self.trouble}" if self.trouble else f"{what}: reading the journal, {self.share or 0:.0%}"
+
+
+def over_span(snapshot: Snapshot, back: LookBack, page: str) -> Snapshot:
+    """Return the snapshot with the curves and series of the span that a page shows, once they are read."""
+    past = back.shown(page, snapshot.at) if back.wanted(page) else None
+    if past is None:
+        return snapshot
+    lanes = tuple(replace(lane, curve=past.curves.get(lane.state.lane, ())) for lane in snapshot.lanes)
+    return replace(snapshot, lanes=lanes, vitals=replace(snapshot.vitals, step_s=past.step_s, series=past.series))
