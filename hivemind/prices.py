@@ -136,8 +136,8 @@ class Prices:
 
 def prices_at(wall: float | None = None) -> Price:
     """Return public prices as they were at that moment, in seconds since the epoch, or today's."""
-    earliest, latest = 1_500_000_000.0, 4_000_000_000.0  # beyond, a file says what can't be
-    prices = Prices() if wall is None else Prices(lambda: min(max(wall, earliest), latest))
+    earliest, latest = 1_500_000_000.0, 4_000_000_000.0  # beyond, a file says what can't be, or no date at all
+    prices = Prices() if wall is None or wall < earliest else Prices(lambda: min(wall, latest))
     prices.load()
     return prices.cost
 

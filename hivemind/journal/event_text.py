@@ -94,7 +94,8 @@ def _own_words(event: ev.Event) -> Words | None:
             return "info", "used", event.agent, f"{event.model or 'a model'} used beside: {_tokens(event.usage)}"
         case ev.Finished(ticket=ticket, attempts=attempts):
             retried = f" at attempt {attempts}, the agent saw no error" if attempts > 1 else ""
-            text = f"request {ticket}: answered after {duration(event.duration_s)}{retried}; {_tokens(event.usage)}"
+            after = "" if event.duration_s is None else f" after {duration(event.duration_s)}"
+            text = f"request {ticket}: answered{after}{retried}; {_tokens(event.usage)}"
             return "good", "retried" if retried else str(event.status), event.agent, text
         case RequestBody(ticket=ticket):
             return "info", "body", "", f"request {ticket}: {event.method} {event.path}, {_kept(event)}"

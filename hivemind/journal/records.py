@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 
 from msgspec import field
 
@@ -14,6 +15,18 @@ from hivemind.world.state import Carried
 VERSION = 2
 """Of the lines. A reader takes what it knows of a newer one, and says so; version 1 had
 other names (:mod:`hivemind.earlier`)."""
+
+
+UNKNOWN: Mapping[str, str] = {
+    "limits": "rate limits",
+    "starts": "when requests began (they are taken to begin with what they follow)",
+    "durations": "how long requests took",
+    "first tokens": "times to first token",
+    "tokens": "tokens",
+    "refusals": "attempts that were refused",
+    "errors": "how attempts failed",
+}
+"""What another program's recording may lack, and its words."""
 
 
 class JournalBegan(Event, frozen=True):
@@ -35,18 +48,31 @@ class JournalBegan(Event, frozen=True):
     bodies: bool = False
     """Bodies are recorded."""
     source: str = "proxy"
-    """`proxy`: recorded as it happened; `har`, `mitmproxy`: imported; `what-if`: simulated."""
+    """`proxy`: recorded as it happened; `what-if`: simulated; others: imported, and what from."""
     fleet: bool = False
     """The proxy shared its keys with others, whose traffic isn't in this journal."""
     machine: str = ""
     """Tells the machine from others, as a hash; empty: unknown."""
     alert_limits: AlertLimits = AlertLimits()
     """By which alerts were raised and the verdict was judged."""
+    unknown: Mapping[str, int] = field(default_factory=dict)
+    """What the recording doesn't hold, of :data:`UNKNOWN`, and of how many requests; nothing of it is 0."""
+    imported: int = 0
+    """Of how many requests it was made, where another program recorded it."""
 
     @property
     def foreign(self) -> bool:
         """It is another program's recording: HiveMind had no part in it."""
-        return self.source in ("har", "mitmproxy")
+        return self.source not in ("proxy", "what-if")
+
+    @property
+    def not_recorded(self) -> str:
+        """What the recording doesn't hold, in words; empty: nothing that is known of."""
+        return "; ".join(
+            UNKNOWN[name] + (f" (of {count:,} of {self.imported:,} requests)" if count < self.imported else "")
+            for name, count in self.unknown.items()
+            if name in UNKNOWN
+        )
 
 
 class Gap(Event, frozen=True):

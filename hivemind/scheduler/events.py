@@ -106,7 +106,8 @@ class Finished(TicketEvent, frozen=True):
     """0: no request has ended, but what was used on account of others is known (:meth:`.Scheduler.book`); the ticket is
     0 too."""
     usage: Usage | None
-    duration_s: float  # from arrival to the last byte
+    duration_s: float | None
+    """From arrival to the last byte; None: another program's recording doesn't say."""
 
 
 class Abandoned(TicketEvent, frozen=True):

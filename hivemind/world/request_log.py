@@ -149,7 +149,8 @@ def _ended(ticket: TicketFold) -> list[Decision]:
     end = ticket.end
     if isinstance(end, Finished):
         level = "good" if end.attempts > 1 else "info"
-        text = f"answered with {end.status} after {duration(end.duration_s)}{_used(end.usage)}"
+        after = "" if end.duration_s is None else f" after {duration(end.duration_s)}"
+        text = f"answered with {end.status}{after}{_used(end.usage)}"
         return [Decision(end.at, text, level)]
     if end is None or isinstance(end, AttemptFailed):
         return []

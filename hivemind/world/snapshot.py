@@ -484,14 +484,18 @@ class RequestView:
     dollars: float | None
     """None: it is open, or the model's price isn't known."""
     last_error: str
+    timed: bool = True
+    """False: another program's recording doesn't say when it ended; `ended_at` is no later."""
 
     @property
     def over(self) -> bool:
         """Whether it has ended."""
         return self.ended_at is not None
 
-    def duration_s(self, at: float) -> float:
-        """Return the seconds from arrival to the end, or to now."""
+    def duration_s(self, at: float) -> float | None:
+        """Return the seconds from arrival to the end, or to now; None: not recorded."""
+        if not self.timed:
+            return None
         return (at if self.ended_at is None else self.ended_at) - self.arrived_at
 
 

@@ -111,6 +111,7 @@ class TicketFold(Lifecycle):
             estimated_tokens=arrived.estimated_input + arrived.estimated_output,
             dollars=None if end is None or price is None else self._dollars(price),
             last_error=self.last_error,
+            timed=not isinstance(end, Finished) or end.duration_s is not None,
         )
         return self.view
 

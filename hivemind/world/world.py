@@ -330,7 +330,7 @@ class World:
         agent.last_seen = event.at
         agent.finished += 1
         agent.answered_at = event.at
-        agent.served_s += event.duration_s
+        agent.served_s += event.duration_s or 0.0
         counts.finished += 1
         if event.attempts > 1:
             agent.retried_ok += 1

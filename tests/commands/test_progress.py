@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hivemind.cli.lab.progress import EVERY_S, FIRST_S, Progress
+from hivemind.cli.progress import EVERY_S, FIRST_S, Progress
 
 
 def test_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:

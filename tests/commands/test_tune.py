@@ -20,7 +20,8 @@ from pathlib import Path
 import pytest
 from commands.journals import badly_tuned, does, slow
 
-from hivemind.cli.lab import progress, tune
+from hivemind.cli import progress
+from hivemind.cli.lab import tune
 from hivemind.cli.main import main
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.tune.tuning import TuningResult

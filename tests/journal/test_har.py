@@ -18,6 +18,7 @@ from journal.recordings import HERE, KEY, MESSAGES, STREAM, entry, har
 from hivemind.cli.journal.reading import figures_of
 from hivemind.cli.main import main
 from hivemind.journal.files import find, folder_in
+from hivemind.journal.importers import FORMATS
 from hivemind.journal.read.reader import Journal, open_journal
 from hivemind.journal.read.several import Journals
 from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
@@ -150,7 +151,10 @@ def test_mitmproxy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     journal = imported(tmp_path, HERE / "run.har")
     told = capsys.readouterr()
     assert told.out == "journal 20261121-185928-har: 2 requests of 2 agents, 3 attempts\n"
-    assert told.err == "hivemind: run.har; left out: 1 (no requests of models)\n"
+    assert told.err == (
+        "hivemind: run.har; left out: 1 (no requests of models)\n"
+        "hivemind: not recorded: rate limits (of 1 of 2 requests)\n"
+    )
     shown = [(event.attempts, event.usage) for event in of_kind(journal, ev.Finished)]
     assert shown == [(2, Usage(120, 30, 10, 42)), (1, Usage(20, 0, 0, 5))]
 
@@ -250,7 +254,7 @@ def test_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ("content", "told"),
     [
         (b"", "is empty"),
-        (b"hello", "is neither a HAR file nor a mitmproxy dump"),
+        (b"hello", f"is none of the recordings that are read: {FORMATS}"),
         (b"\x1f\x8b\x08rest", "is packed with gzip; unpack it first, as with gunzip -k"),
         (b'{"v":1,"event":"JournalBegan"}', "is a journal already; give its path wherever one is asked for"),
         (b'{"log": 5}', "isn't a HAR file: it has no log with entries"),
@@ -274,7 +278,10 @@ def test_a_cut_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = har(tmp_path / "a.har", entry(), entry("2026-11-21T18:00:10Z"), entry("2026-11-21T18:00:20Z"))
     path.write_bytes(path.read_bytes()[:-700])
     assert len(of_kind(imported(tmp_path, path), ev.Finished)) == 2
-    assert capsys.readouterr().err == "hivemind: a.har; left out: 1 (the file isn't whole)\n"
+    assert (
+        capsys.readouterr().err
+        == "hivemind: a.har; left out: 1 (the file isn't whole)\nhivemind: not recorded: rate limits\n"
+    )
 
 
 _JSON = st.recursive(

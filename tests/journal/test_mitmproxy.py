@@ -91,7 +91,10 @@ def test_a_dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert shown == [("key", 2, Usage(120, 30, 10, 42)), ("bob", 1, Usage(20, 0, 0, 5))]
     told = capsys.readouterr()
     assert told.out == "journal 20261121-185928-mitmproxy: 2 requests of 2 agents, 3 attempts\n"
-    assert told.err == "hivemind: run.mitm; left out: 1 (no requests of models)\n"
+    assert told.err == (
+        "hivemind: run.mitm; left out: 1 (no requests of models)\n"
+        "hivemind: not recorded: rate limits (of 1 of 2 requests)\n"
+    )
 
 
 def test_a_flow(tmp_path: Path) -> None:
@@ -135,6 +138,7 @@ def test_other_flows_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[s
     imported(tmp_path, packed({"type": "tcp"}) + packed(nowhere) + packed([1, 2]) + packed(flow()))
     assert (
         capsys.readouterr().err == "hivemind: run.mitm; left out: 2 (no requests of models), 1 (a flow has no host)\n"
+        "hivemind: not recorded: rate limits\n"
     )
 
 
@@ -142,7 +146,10 @@ def test_a_cut_dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Whole flows before the end are taken."""
     events, _ = imported(tmp_path, packed(flow()) + packed(flow())[:-20])
     assert sum(isinstance(event, ev.Finished) for event in events) == 1
-    assert capsys.readouterr().err == "hivemind: run.mitm; left out: 1 (the file isn't whole)\n"
+    assert (
+        capsys.readouterr().err
+        == "hivemind: run.mitm; left out: 1 (the file isn't whole)\nhivemind: not recorded: rate limits\n"
+    )
 
 
 _VALUES = st.recursive(

@@ -11,7 +11,9 @@ from importlib import import_module
 
 from hivemind.cli.address import FILE_HELP, add_folder_flags, add_journal_flags
 from hivemind.cli.plugin import Command
+from hivemind.journal.importers import FORMATS
 
+_COLUMNS = "of any CSV or JSON: what its columns hold, as in start=ts,input=in,output=out"
 _EXPORT = "the requests of one as CSV, or as HAR with all that was recorded of them"
 
 
@@ -60,9 +62,11 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--har", action="store_true", help=har)
     export.add_argument("--out", metavar="FILE", help="write there, readable by you alone [standard output]")
 
-    imported = added("import", "importing:run", "make a journal of a HAR file or a mitmproxy dump")
+    imported = added("import", "importing:run", "make a journal of what other programs recorded")
+    imported.description = f"Make a journal of what other programs recorded: {FORMATS}."
     add = imported.add_argument
-    add("file", metavar="FILE", help="a HAR file, or what mitmdump -w wrote")
+    add("source", metavar="SOURCE", nargs="+", help="files, folders and patterns; what each is shows its content")
+    add("--columns", metavar="NAME=COLUMN,...", help=_COLUMNS)
     add("--name", metavar="NAME", help="of the journal [when the recording began, and what it is]")
     add("--bodies", action="store_true", help="take over bodies too, without credentials")
     add_folder_flags(imported)

@@ -18,9 +18,9 @@ from typing import TextIO
 from hivemind.cli import client
 from hivemind.cli.address import add_folder_flags
 from hivemind.cli.journals import find_journals
-from hivemind.cli.lab.progress import Progress
 from hivemind.cli.lab.tune_output import GOALS, as_json, as_text, progress_text
 from hivemind.cli.plugin import Command
+from hivemind.cli.progress import Progress
 from hivemind.console import print_json, printable
 from hivemind.errors import UsageError
 from hivemind.lab.simulate.recording import Recording, load

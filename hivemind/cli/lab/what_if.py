@@ -10,8 +10,8 @@ from pathlib import Path
 from hivemind.cli.address import FILE_HELP, add_folder_flags
 from hivemind.cli.journals import find_journals
 from hivemind.cli.lab.comparison import amount_of
-from hivemind.cli.lab.progress import Progress
 from hivemind.cli.plugin import Command
+from hivemind.cli.progress import Progress
 from hivemind.console import print_json, printable
 from hivemind.errors import UsageError
 from hivemind.lab.comparison import Verdict

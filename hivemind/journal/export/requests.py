@@ -172,12 +172,16 @@ def _cells(request: ExportedRequest, wall: Callable[[float], float], price: Pric
         str(len(request.attempts)),
         f"{request.wait_s:.3f}",
         "" if last is None or last.first_content_at is None else f"{last.first_content_at - last.granted.at:.3f}",
-        "" if request.end is None else f"{request.end.at - arrived.at:.3f}",
+        "" if request.end is None or _untimed(request.end) else f"{request.end.at - arrived.at:.3f}",
         *_tokens(request.usage),
         "" if dollars is None else f"{dollars:.6f}",
         safe_cell("; ".join([*faults, *filter(None, [request.reason])])),
         "" if request.usage is None else request.usage.tier,
     ]
+
+
+def _untimed(end: ev.Event) -> bool:
+    return isinstance(end, ev.Finished) and end.duration_s is None
 
 
 def _tokens(usage: Usage | None) -> list[str]:

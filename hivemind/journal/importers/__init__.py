@@ -1,1 +1,7 @@
-"""Other programs' recordings of HTTP, read as journals: HAR files and mitmproxy's dumps."""
+"""Other programs' recordings, read as journals: logs of clients and gateways, traces, HAR files, mitmproxy's dumps."""
+
+FORMATS = (
+    "Claude Code's sessions, Codex's rollouts, LiteLLM's spend logs, exports of Helicone and Langfuse, OpenTelemetry's"
+    " spans as JSON, HAR, mitmproxy's dumps, BurstGPT, Azure's and Mooncake's traces; any CSV or JSON with --columns"
+)
+"""What is read."""

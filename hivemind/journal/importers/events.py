@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from hivemind.journal.importers.parsed import ParsedAttempt
-from hivemind.journal.records import RequestBody, ResponseBody
+from hivemind.journal.importers.told import UNEXPLAINED
+from hivemind.journal.records import UNKNOWN, RequestBody, ResponseBody
 from hivemind.journal.write.bodies import body_text
 from hivemind.providers.profiles import PROFILES, assumed_lane, family
 from hivemind.redaction.bodies import lent_in
@@ -21,6 +22,7 @@ from hivemind.wire.recent_heads import Heads
 from hivemind.world.lifecycle import Lifecycle, OpenRequests
 
 _LIMITS_EVERY_S = 1.0
+_TOKEN_CHARS = 4
 _SAMPLE_EVERY_S = 1.0
 
 
@@ -56,7 +58,10 @@ class EventBuilder:
             self._lanes.add(lane)
             name = self._names[first.entry.origin]
             yield ev.LaneOpened(at, lane, name, first.provider, assumed_lane(name, PROFILES[first.provider]))
-        yield self._arrived(at, ticket, lane, first)
+        usage = tries[-1].usage
+        # Where its size isn't recorded, what it was counted as says how long it was.
+        size = first.facts.size_chars or (0 if usage is None else _TOKEN_CHARS * usage.total_input)
+        yield self._arrived(at, ticket, lane, first, size)
         for number, tried in enumerate(tries, 1):
             following = tries[number].entry.began_at if number < len(tries) else None
             yield from self._attempt((ticket, tried.identity.agent, lane), number, tried, following, at)
@@ -64,13 +69,13 @@ class EventBuilder:
                 end = tried.entry.ended_at - self._began
                 yield from _bodies(tried, ticket, number, tried.entry.began_at - self._began, end)
 
-    def _arrived(self, at: float, ticket: int, lane: str, tried: ParsedAttempt) -> ev.Arrived:
+    def _arrived(self, at: float, ticket: int, lane: str, tried: ParsedAttempt, size: int) -> ev.Arrived:
         facts, identity, client = tried.facts, tried.identity, tried.client
         estimator = self._estimators.setdefault(facts.model, Estimator())
-        estimated_input = estimator.input_tokens(facts.size_chars)
+        estimated_input = estimator.input_tokens(size)
         estimated_output = estimator.answer_tokens(facts.max_output_tokens)
         if tried.usage is not None:
-            estimator.learn(facts.size_chars, tried.usage.total_input, tried.usage.output_tokens)
+            estimator.learn(size, tried.usage.total_input, tried.usage.output_tokens)
         return ev.Arrived(
             at=at,
             ticket=ticket,
@@ -85,7 +90,7 @@ class EventBuilder:
             client=client.name,
             parent=identity.parent,
             asked=identity.priority,
-            size_chars=facts.size_chars,
+            size_chars=size,
             max_output_tokens=facts.max_output_tokens,
             patience_s=None if facts.stream else client.patience_s,
             path=tried.path,
@@ -111,7 +116,7 @@ class EventBuilder:
         if tried.left:
             yield ev.Abandoned(end, *of, True, tried.usage)
         elif failure is None:
-            took_s = end - arrived_at
+            took_s = end - arrived_at if entry.timed else None
             yield ev.Finished(end, *of, tried.facts.model, entry.status, number, tried.usage, took_s)
         else:
             again_s = None if following is None else max(0.0, following - entry.ended_at)
@@ -124,6 +129,21 @@ class EventBuilder:
         if readings and (found_at is None or abs(at - found_at) >= _LIMITS_EVERY_S):
             self._limits_at[lane, name] = at
             yield ev.LimitsRead(at, lane, name, readings)
+
+    def unknown(self, requests: Sequence[Sequence[ParsedAttempt]], unseen: Iterable[str]) -> dict[str, int]:
+        """What the recording doesn't hold, and of how many requests; `unseen`: what no such recording does."""
+        counts = Counter(dict.fromkeys(unseen, len(requests)))
+        for tries in requests:
+            last = tries[-1]
+            answered = last.failure is None and not last.left
+            counts["limits"] += not any(tried.limits.readings for tried in tries)
+            counts["durations"] += not last.entry.timed
+            counts["tokens"] += answered and last.usage is None
+            counts["first tokens"] += answered and last.facts.stream and last.entry.first_at is None
+            counts["errors"] += any(
+                tried.failure is not None and tried.failure.message == UNEXPLAINED for tried in tries
+            )
+        return {name: min(counts[name], len(requests)) for name in UNKNOWN if counts[name]}
 
     def _lane(self, tried: ParsedAttempt) -> str:
         origin = tried.entry.origin

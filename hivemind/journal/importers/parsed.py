@@ -103,6 +103,8 @@ class Entry:
     error: str = ""
     """The recorder's own words on why there is no answer, or not all of it."""
     hints: Hints = field(default_factory=Hints)
+    timed: bool = True
+    """False: when it ended isn't recorded, and `ended_at` is no later than that."""
 
 
 def lower(headers: list[tuple[bytes, bytes]]) -> Headers:

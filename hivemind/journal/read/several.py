@@ -63,7 +63,12 @@ class Journals:
         merge = self._merge
         if merge is None:
             (journal,) = self.each
-            return [*journal.damage.messages(), *_without_effect(journal.damage), *_one_member(journal.began)]
+            return [
+                *journal.damage.messages(),
+                *_without_effect(journal.damage),
+                *_one_member(journal.began),
+                *_unknown(journal.began),
+            ]
         return [*self._damage(), *self._strangers(merge), *self._times(merge), *self._settings(merge)]
 
     def named(self) -> Iterator[tuple[str, Journal]]:
@@ -148,3 +153,8 @@ def _check_apart(one: Journal, name: str, other: Journal, other_name: str) -> No
 def _some(names: Sequence[str], most: int) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def _unknown(began: JournalBegan) -> Iterator[str]:
+    if began.not_recorded:
+        yield f"not recorded: {began.not_recorded}"

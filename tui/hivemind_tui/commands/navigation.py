@@ -324,7 +324,7 @@ def _slowness(item: Work, at: float) -> float:
     if isinstance(item, TaskView):
         return item.ran_s
     if isinstance(item, RequestView):
-        return item.duration_s(at)
+        return item.duration_s(at) or 0.0
     if item.state == HUNG:
         return math.inf
     return item.served_s / item.finished if item.finished else 0.0

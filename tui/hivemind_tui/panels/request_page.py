@@ -147,7 +147,12 @@ def render_timeline(view: View, width: int, height: int, pen: Pen) -> list[Strip
         body.append([])
     body += _attempts(request, attempts, at, cells, rows - len(body), pen)
     status = f" {request.status}" if request.status is not None else ""
-    lasted = f"{'after' if request.over else 'for'} {fine(request.duration_s(at))}"
+    lasts_s = request.duration_s(at)
+    lasted = (
+        "after a time that isn't recorded"
+        if lasts_s is None
+        else f"{'after' if request.over else 'for'} {fine(lasts_s)}"
+    )
     note = f"{pen.worded(sign(request.state))[0]}{status} {lasted}"
     return pen.frame(f"Request #{request.ticket} of {request.agent}", note, body, width, height)
 

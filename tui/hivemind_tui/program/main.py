@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, cast
 
 from hivemind import __version__
-from hivemind.console import Console, printable
+from hivemind.console import Console, print_note, printable
 from hivemind.errors import HiveMindError, UsageError
 from hivemind_tui.loop.gc_pacing import Collector, quiet
 from hivemind_tui.program import preferences
@@ -136,13 +136,22 @@ def _remote(namespace: argparse.Namespace, settings: Settings, environ: Mapping[
 def _journal(namespace: argparse.Namespace, settings: Settings) -> Path:
     """Return the journal that --replay names. Raises: UsageError: there is none, or other flags stand beside it."""
     from hivemind.journal.files import find
+    from hivemind.journal.importers.foreign import is_recording
     from hivemind.settings.options import given_flags
     from hivemind.store.token_file import state_dir
 
     others = {"--attach": namespace.attach, "--token-file": namespace.token_file, "--demo": namespace.demo}
     others |= {f"--{key.replace('_', '-')}": True for key in sorted(given_flags(namespace).keys() - _OF_REPLAYS)}
     _refuse(others, "doesn't go with --replay, which shows what was recorded")
-    return find(namespace.replay, state_dir(settings.state_dir))
+    folder = state_dir(settings.state_dir)
+    if not is_recording(namespace.replay):
+        return find(namespace.replay, folder)
+    from hivemind.journal.importers.making import journal_of
+
+    made = journal_of([namespace.replay], folder)
+    for line in made.notes:
+        print_note(line)
+    return made.path
 
 
 def _refuse(flags: Mapping[str, object], why: str) -> None:

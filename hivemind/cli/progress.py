@@ -32,6 +32,10 @@ class Progress:
             self._next = self._clock() + EVERY_S
             print_note(text)
 
+    def reading(self, done: int, of: int) -> None:
+        """Say how many files are read."""
+        self.tell(f"reading, {done:,} of {of:,} files...")
+
     def __enter__(self) -> Progress:
         return self
 

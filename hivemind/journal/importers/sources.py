@@ -1,0 +1,284 @@
+"""Files that other programs wrote: which there are under a path, what each is by its content, and what it tells.
+
+What a session file tells is kept in the state directory, so that it is read once (:class:`Shelf`): who asked when and
+what it used, and no text of theirs.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+
+import msgspec
+
+from hivemind import __version__
+from hivemind.agent_names import KnownNames
+from hivemind.errors import UsageError
+from hivemind.journal.codec import BOM
+from hivemind.journal.importers import FORMATS, claude_code, codex, flows, har
+from hivemind.journal.importers.parsed import Entry, ParsedAttempt, UnreadableEntry, parse_entry
+from hivemind.journal.importers.tables import Layout, layout_of, read, rows
+from hivemind.journal.importers.told import Tale, Understanding, without_copies
+from hivemind.journal.read.reader import opened, what_else
+from hivemind.settings.sections import AgentSettings
+from hivemind.store.atomic import output_file
+from hivemind.wire.identity import Claims
+
+FOLDER = "recordings"
+"""In the state directory: what was read of other programs' files, and the journals made of them."""
+_FLOWS = re.compile(rb"\d{1,12}:")
+_HAR = re.compile(rb'\{\s*"log"\s*:')
+_JOURNAL = b'{"v":'
+_HEAD = 1 << 20
+_MOST_LINES = 50
+_MOST_FILES = 100_000
+_VERSION = f"1 {__version__}"
+HTTP = ("har", "mitmproxy")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file, and how it is read."""
+
+    path: Path
+    kind: str
+    """`har`, `mitmproxy`, `claude-code`, `codex`, or the name of a table's layout."""
+    form: str = ""
+    """Of a table: `csv`, `jsonl` or `json`."""
+    layout: Layout | None = None
+
+    def read(self) -> Tale:
+        """What the file tells. Raises: UsageError: it can't be read."""
+        if self.kind == claude_code.NAME:
+            return claude_code.read(self.path)
+        if self.kind == codex.NAME or self.layout is None:
+            return codex.read(self.path)
+        return read(self.path, self.form, self.layout)
+
+
+@dataclass
+class Found:
+    """What there is under the names that were given."""
+
+    sources: list[Source] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+    """What can't be used, a line each."""
+    others: int = 0
+    """Files of folders that are something else."""
+
+
+def find_sources(texts: Iterable[str], layout: Layout | None = None) -> Found:
+    """Every recording that is meant by these paths of files and folders, and patterns.
+
+    Raises: UsageError: nothing is there, or nothing of it is a recording.
+    """
+    found, seen, said = Found(), set(), ""
+    for text in texts:
+        named = _paths(text)
+        for path, within in named:
+            if path.resolve() in seen:
+                continue
+            seen.add(path.resolve())
+            try:
+                found.sources.append(_source(path, layout))
+            except UsageError as error:
+                said = said or str(error)
+                if within:
+                    found.others += 1
+                else:
+                    found.foreign.append(str(error))
+    if not found.sources:
+        what = found.foreign[0] if found.foreign else f"{', '.join(texts)}: no recording is in it"
+        raise UsageError(what)
+    return found
+
+
+def is_known(path: Path) -> bool:
+    """Whether a file is such a recording. Raises: UsageError: it can't be read."""
+    try:
+        return bool(_source(path, None))
+    except UsageError:
+        return False
+
+
+def _paths(text: str) -> Iterator[tuple[Path, bool]]:
+    """Files, and whether they were found in a folder."""
+    path = Path(os.path.expanduser(text))
+    if not path.exists() and glob.has_magic(text):
+        matching = [Path(each) for each in sorted(glob.glob(os.path.expanduser(text), recursive=True))]
+        if not matching:
+            raise UsageError(f"{text}: no file matches it")
+        for each in matching:
+            yield from _within(each) if each.is_dir() else [(each, False)]
+    elif path.is_dir():
+        yield from _within(path)
+    else:
+        yield path, False
+        beside = path.with_suffix("") / "subagents"
+        if beside.is_dir():
+            yield from _within(beside)
+
+
+def _within(folder: Path) -> Iterator[tuple[Path, bool]]:
+    count = 0
+    for at, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            if (count := count + 1) > _MOST_FILES:
+                raise UsageError(f"{folder}: has more than {_MOST_FILES:,} files; name fewer of them")
+            yield Path(at) / name, True
+
+
+def _source(path: Path, layout: Layout | None) -> Source:
+    """Raises: UsageError: it is no recording."""
+    if not path.exists():
+        raise UsageError(f"{path}: no such file")
+    with opened(path) as file:
+        head = file.read(_HEAD)
+    plain = head.removeprefix(BOM).lstrip()
+    if _FLOWS.match(head) and layout is None:
+        return Source(path, "mitmproxy")
+    if plain.startswith(_JOURNAL):
+        raise UsageError(f"{path}: is a journal already; give its path wherever one is asked for")
+    if not plain:
+        raise UsageError(f"{path}: is empty")
+    if plain.startswith((b"{", b"[")):
+        return _json_source(path, plain, layout)
+    packed = what_else(head, None)
+    if packed.startswith(("is packed", "is written")):
+        raise UsageError(f"{path}: {packed}")
+    columns = plain.split(b"\n", 1)[0].decode("utf-8", "replace").strip()
+    separator = max(",;\t", key=columns.count)
+    named = [each.strip().strip('"') for each in columns.split(separator)]
+    chosen = layout or layout_of(named)
+    if chosen is None or (layout is not None and separator not in columns and len(named) == 1 and b"\0" in head):
+        raise UsageError(f"{path}: is none of the recordings that are read: {FORMATS}")
+    _check_columns(path, layout, named)
+    return Source(path, chosen.name, "csv", chosen)
+
+
+def _json_source(path: Path, head: bytes, layout: Layout | None) -> Source:
+    if layout is None and (_HAR.match(head) or (head.startswith(b"{") and head.strip() == b"{")):
+        return Source(path, "har")
+    objects = _objects_of(head)
+    if layout is None:
+        if codex.matches(objects):
+            return Source(path, codex.NAME)
+        if claude_code.matches(objects):
+            return Source(path, claude_code.NAME)
+    form = "jsonl" if objects and head.startswith(b"{") else "json"
+    first: Mapping[str, object] | None = objects[0] if objects else None
+    if first is None or not (layout or layout_of(first)):
+        form, first = "json", next(iter(rows(path, "json", Tale(""))), None) if head[:1] in b"{[" else None
+    chosen = layout or (None if first is None else layout_of(_names_in(first)))
+    if layout is None and first is not None and "log" in first:
+        return Source(path, "har")
+    if chosen is None:
+        raise UsageError(f"{path}: is none of the recordings that are read: {FORMATS}")
+    if first is not None and layout is not None and "." not in "".join(sum(layout.columns.values(), ())):
+        _check_columns(path, layout, list(first))
+    return Source(path, chosen.name, form, chosen)
+
+
+def _names_in(row: object) -> list[str]:
+    """Columns of a row; spans are rows already."""
+    names = list(row) if isinstance(row, dict) else []
+    return [*names, "resourceSpans"] if {"spanId", "startTimeUnixNano"} <= set(names) else names
+
+
+def _check_columns(path: Path, layout: Layout | None, named: list[str]) -> None:
+    for columns in () if layout is None else layout.columns.values():
+        if columns[0] not in named:
+            known = ", ".join(named[:12])
+            raise UsageError(f"--columns: {path} has no column {columns[0][:40]!r}; it has {known[:300]}")
+
+
+def _objects_of(head: bytes) -> list[dict[str, object]]:
+    """The objects of the first lines."""
+    found = []
+    whole = head.split(b"\n")[: _MOST_LINES + 1]
+    for line in whole[:_MOST_LINES]:
+        try:
+            value = msgspec.json.decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            found.append(value)
+    return found
+
+
+class Shelf:
+    """What was read of files before; a file that changed is read again."""
+
+    def __init__(self, state_dir: Path | None) -> None:
+        self._folder = None if state_dir is None else state_dir / FOLDER
+        self._decoder = msgspec.msgpack.Decoder(tuple[str, list[int], Tale])
+
+    def tale(self, source: Source) -> Tale:
+        """What a file tells. Raises: UsageError: it can't be read."""
+        if self._folder is None or source.kind not in (claude_code.NAME, codex.NAME):
+            return source.read()  # the others are read as fast as what is kept of them
+        try:
+            status = source.path.stat()
+        except OSError as error:
+            raise UsageError(f"{source.path}: can't be read ({error.strerror})") from None
+        name = blake2b(os.fsencode(source.path.resolve()), digest_size=12).hexdigest()
+        path, stamp = self._folder / f"{name}.msgpack", [status.st_size, status.st_mtime_ns]
+        try:
+            version, known, tale = self._decoder.decode(path.read_bytes())
+            if version == _VERSION and known == stamp:
+                return tale
+        except (OSError, msgspec.MsgspecError):
+            pass
+        tale = source.read()
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with output_file(path, str(path)) as file:
+                file.write(msgspec.msgpack.encode((_VERSION, stamp, tale)))
+        except (OSError, UsageError):
+            pass  # it is read again next time
+        return tale
+
+
+def understood(
+    found: Found, shelf: Shelf, counts: Counter[str], tell: Callable[[int, int], object] = lambda done, of: None
+) -> tuple[list[ParsedAttempt], list[Tale]]:
+    """The requests of models, and what the files tell besides; entries that aren't are counted by why, files that
+    can't be read are noted. `tell` is called with the files that are done, and all."""
+    claims, made = Claims(KnownNames(), AgentSettings()), Understanding()
+    tries: list[ParsedAttempt] = []
+    tales: list[Tale] = []
+    for done, source in enumerate(found.sources):
+        tell(done, len(found.sources))
+        try:
+            if source.kind in HTTP:
+                entries = har.entries(source.path) if source.kind == "har" else flows.entries(source.path)
+                tries += _parsed(entries, claims, counts)
+            else:
+                tales.append(shelf.tale(source))
+        except UsageError as error:
+            if len(found.sources) == 1:
+                raise
+            found.foreign.append(str(error))
+    for tale in tales:
+        counts.update(tale.skipped)
+    tries += [made.attempt(told) for told in without_copies(tales)]
+    return tries, tales
+
+
+def _parsed(
+    entries: Iterable[Entry | UnreadableEntry | None], claims: Claims, counts: Counter[str]
+) -> Iterator[ParsedAttempt]:
+    for entry in entries:
+        if isinstance(entry, UnreadableEntry):
+            counts[str(entry)] += 1
+        elif entry is None or (tried := parse_entry(entry, claims)) is None:
+            counts["no requests of models"] += 1
+        else:
+            yield tried

@@ -1,0 +1,228 @@
+"""Recordings that people have: logs of clients and gateways, and public traces, as journals.
+
+`sessions/` holds what real clients wrote while a provider counted, cut down to the lines and fields that are read, with
+CANARY in place of every text.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from journal.recordings import HERE
+
+from hivemind.cli.main import main
+from hivemind.journal.files import find
+from hivemind.journal.importers import FORMATS
+from hivemind.journal.read.reader import open_journal
+from hivemind.scheduler import events as ev
+
+SESSIONS = HERE / "sessions"
+CODE, REFUSED, CODEX = (SESSIONS / name for name in ("claude-code-2.1.332-a", "claude-code-2.1.332-b", "codex-0.171.0"))
+BURST = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,ChatGPT,472,18,490,Conversation log\n"
+LITELLM: dict[str, Any] = {
+    **{"request_id": "r1", "prompt_tokens": 100, "completion_tokens": 20, "model": "gpt-4o", "status": "success"},
+    **{"startTime": "2026-11-28T10:00:00Z", "endTime": "2026-11-28T10:00:02Z", "end_user": "bob", "cache_hit": "False"},
+    "completionStartTime": "2026-11-28T10:00:00.5Z",
+    "metadata": {"usage_object": {"prompt_tokens_details": {"cached_tokens": 40}}},
+}
+
+
+def stats(tmp_path: Path, capsys: pytest.CaptureFixture[str], *source: str) -> tuple[dict[str, Any], str]:
+    """Import, and return the figures, and all that was said."""
+    assert main(["journal", "import", *source, "--state-dir", str(tmp_path), "--name", "it"]) == 0
+    told = capsys.readouterr().err
+    assert main(["journal", "stats", "it", "--json", "--state-dir", str(tmp_path)]) == 0
+    return json.loads(capsys.readouterr().out), told
+
+
+def events(tmp_path: Path) -> list[ev.Event]:
+    """Those of the journal that was made."""
+    return list(open_journal(find("it", tmp_path)).events())
+
+
+@pytest.mark.parametrize(
+    ("folder", "attempts", "requests", "answered", "failed", "left", "tokens", "dollars", "agents"),
+    [
+        # 13 attempts, five of them 429s and 529s, with a sub-agent, then resumed, then forked
+        (CODE, 13, 8, 8, 0, 0, 155_463, 0.27744255, 3),
+        # two sub-agents, one of which was refused twice; three 529s at last; one that was killed
+        (REFUSED, 13, 9, 7, 1, 1, 122_376, 0.21862935, 5),
+        # an answer that was refused once, and a sub-agent that was resumed
+        (CODEX, 6, 6, 6, 0, 0, 49_439, 0.06007300, 2),
+    ],
+    ids=["claude-code", "claude-code-refused", "codex"],
+)
+def test_real_sessions(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    folder: Path,
+    attempts: int,
+    requests: int,
+    answered: int,
+    failed: int,
+    left: int,
+    tokens: int,
+    dollars: float,
+    agents: int,
+) -> None:
+    """Attempts, ends, tokens, dollars and agents are those that the provider counted, and nothing is counted twice."""
+    found, _ = stats(tmp_path, capsys, str(folder))
+    names = ("attempts", "requests", "answered", "failed", "left", "tokens", "agents")
+    assert [found[name] for name in names] == [attempts, requests, answered, failed, left, tokens, agents]
+    assert found["dollars"] == pytest.approx(dollars, abs=1e-8)
+
+
+def test_a_tree_and_its_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Sub-agents have their session as parent; each refusal has its status and the pause that followed."""
+    _, told = stats(tmp_path, capsys, str(CODE))
+    assert told.endswith("not recorded: rate limits; times to first token\n")
+    found = events(tmp_path)
+    arrived = {event.agent: event.parent for event in found if isinstance(event, ev.Arrived)}
+    root = "claude-code-58a75961"
+    assert arrived == {root: None, f"{root}/ab827a9b": root, "claude-code-4e711482": None}
+    failed = [event for event in found if isinstance(event, ev.AttemptFailed)]
+    assert [event.status for event in failed] == [429, 529, 529, 429, 529]
+    assert [round(event.retry_in_s or 0, 1) for event in failed] == [1.3, 1.2, 2.2, 1.2, 0.7]
+    assert not any(isinstance(event, ev.FirstContent) for event in found)
+
+
+def test_one_session_of_a_fork(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file alone counts what it tells; a session's file brings those of its sub-agents."""
+    (fork,) = CODE.glob("4e71*.jsonl")
+    (first,) = CODE.glob("58a7*.jsonl")
+    assert stats(tmp_path / "a", capsys, str(fork))[0]["attempts"] == 12
+    assert stats(tmp_path / "b", capsys, str(first))[0]["agents"] == 2
+    assert stats(tmp_path / "c", capsys, str(fork), str(first), str(CODE / "*.jsonl"))[0]["attempts"] == 13
+
+
+def test_an_older_session(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without lines that begin attempts, an answer begins with what it follows, and a retry after its pause."""
+    both = {"sessionId": "0b1c", "version": "2.0.1"}
+    usage = {"input_tokens": 5, "cache_read_input_tokens": 12_000, "cache_creation_input_tokens": 300}
+    message = {"id": "m", "model": "claude-sonnet-4-5", "content": "CANARY"}
+    error = {"type": "system", "subtype": "api_error", "error": {"status": 529}, "retryInMs": 1000, "retryAttempt": 1}
+    lines: list[dict[str, Any]] = [
+        {"type": "user", "uuid": "u", "timestamp": "2026-11-28T10:00:00Z", "message": {"content": "CANARY"}},
+        {**error, "uuid": "e", "timestamp": "2026-11-28T10:00:01Z"},
+        *(
+            {"type": "assistant", "uuid": f"a{n}", "timestamp": f"2026-11-28T10:00:0{n}Z"}
+            | {"message": {**message, "usage": {**usage, "output_tokens": n * 20}}}
+            for n in (4, 5)
+        ),
+    ]
+    path = tmp_path / "s.jsonl"
+    path.write_text("".join(json.dumps({**line, **both}) + "\n" for line in lines))
+    found, told = stats(tmp_path, capsys, str(path))
+    assert [found[name] for name in ("requests", "attempts", "tokens")] == [1, 2, 12_405]
+    assert "when requests began" in told
+    granted = [event.at for event in events(tmp_path) if isinstance(event, ev.Granted)]
+    assert granted == [0.0, 2.0]
+
+
+TABLES = [
+    ("burst.csv", BURST + "9,GPT-4,417,0,417,API log\n", (2, 907, 1), ["durations", "errors", "limits"]),
+    (
+        "azure.csv",
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.9799600,4808,10\n",
+        (1, 4818, 0),
+        ["durations", "limits"],
+    ),
+    (
+        "mooncake.jsonl",
+        '{"timestamp": 27482, "input_length": 6955, "output_length": 52, "hash_ids": [46, 47]}\n',
+        (1, 7007, 0),
+        ["durations", "limits"],
+    ),
+    ("litellm.json", json.dumps([LITELLM]), (1, 120, 0), ["limits"]),
+    ("answer.json", json.dumps({"data": [LITELLM, {**LITELLM, "request_id": "r2"}]}), (2, 240, 0), ["limits"]),
+    (
+        "cached.json",
+        json.dumps([LITELLM, {**LITELLM, "request_id": "r3", "cache_hit": "True"}]),
+        (1, 120, 0),
+        ["limits"],
+    ),
+    (
+        "failed.jsonl",
+        json.dumps({**LITELLM, "status": "failure", "metadata": {"error_information": {"error_code": "429"}}}),
+        (1, 120, 1),
+        ["limits"],
+    ),
+    (
+        "litellm.csv",
+        "request_id;startTime;endTime;prompt_tokens;completion_tokens;metadata\n"
+        '1;2026-11-28 10:00:00;2026-11-28 10:00:02;7;3;"{""status"": ""success""}"\n',
+        (1, 10, 0),
+        ["limits"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "wanted", "unknown"), TABLES, ids=[name for name, *_ in TABLES])
+def test_tables(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    text: str,
+    wanted: tuple[int, int, int],
+    unknown: list[str],
+) -> None:
+    """Requests, tokens and failures of traces and logs; what they don't hold is named, and isn't 0."""
+    path = tmp_path / name
+    path.write_text(text)
+    found, _ = stats(tmp_path, capsys, str(path))
+    assert (found["requests"], found["tokens"], found["failed"]) == wanted
+    journal = open_journal(find("it", tmp_path))
+    assert sorted(journal.began.unknown) == unknown
+    ends = [event.duration_s for event in journal.events() if isinstance(event, ev.Finished)]
+    assert all((length is None) is ("durations" in unknown) for length in ends)
+
+
+def test_named_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Any table is read by the names of its columns, and a wrong name is told."""
+    path = tmp_path / "own.csv"
+    path.write_text("when,who,in,out,ms\n1795941922,ann,10,2,1500\n1795941923,bob,20,4,500\n")
+    columns = "start=when,agent=who,input=in,output=out,duration_ms=ms"
+    found, _ = stats(tmp_path, capsys, str(path), "--columns", columns)
+    assert [found[name] for name in ("agents", "tokens", "wall_s")] == [2, 36, 1.5]
+    for wrong, said in (
+        ("start=nowhen", "has no column 'nowhen'; it has when, who, in, out, ms"),
+        ("input=in", "must say which column is the start"),
+        ("start=when,sum=in", "must be NAME=COLUMN"),
+    ):
+        assert main(["journal", "import", str(path), "--state-dir", str(tmp_path), "--columns", wrong]) == 2
+        assert said in capsys.readouterr().err
+
+
+def test_everywhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Commands that take a journal take recordings, and keep no text of theirs."""
+    state = str(tmp_path / "state")
+    assert main(["journal", "stats", str(CODE), "--json", "--state-dir", state]) == 0
+    assert json.loads(capsys.readouterr().out)["attempts"] == 13
+    assert main(["journal", "stats", str(CODE), "--json", "--state-dir", state]) == 0
+    assert json.loads(capsys.readouterr().out)["attempts"] == 13
+    kept = [path for path in Path(state).rglob("*") if path.is_file()]
+    assert kept
+    assert not any(b"CANARY" in path.read_bytes() for path in kept)
+
+
+def test_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a file that was cut off, what is whole counts; a foreign file is told in a line, and alone it is refused."""
+    folder = tmp_path / "sessions"
+    shutil.copytree(CODEX, folder)
+    cut = sorted(folder.iterdir())[-1]
+    cut.write_bytes(cut.read_bytes()[:-40] + b'{"half')
+    (folder / "notes.txt").write_text("nothing of a model")
+    other = tmp_path / "other.bin"
+    other.write_bytes(bytes(range(256)) * 50)
+    found, told = stats(tmp_path, capsys, str(folder), str(other))
+    assert found["requests"] == 6
+    assert f"{other}: is none of the recordings that are read: {FORMATS}" in told
+    assert "left out: 1 (lines that aren't whole, or not of its form)" in told
+    assert "1 file of the folder is something else" in told
+    assert main(["journal", "import", str(other), "--state-dir", str(tmp_path / "x")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert not (tmp_path / "x" / "journals").exists()
