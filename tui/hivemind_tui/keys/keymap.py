@@ -155,7 +155,7 @@ KEYS: tuple[Key, ...] = (
     _list("open", "enter", "open", "open", "open it; tuning: type a value; what if: simulate"),
     _list("filter", "slash", "filter", "filter", "filter the list as you type: words, !not, state:retry"),
     _log("filter_log", "F", "filter_log", "filter", "filter the log as you type: words, !not, who:ann, level:bad"),
-    _log("severity", "s", "severity", "severity", "show all lines, warnings and worse, or failures alone"),
+    _log("severity", "s", "severity", "severity", "all lines, warnings, failures, or a day's changes and alerts"),
     _log("find", "n", "find(1)", "next match", "to the next match of the search, further back", live=True, pair="n N"),
     _log("find_newer", "N", "find(-1)", "", "to the match below", live=True),
     _list("sort", "s", "sort(1)", "sort", "sort by the next column", pages=LISTS | COST),

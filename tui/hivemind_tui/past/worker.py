@@ -46,7 +46,7 @@ class Worker:
 def main() -> None:
     """Answer until the input ends."""
     worker = Worker(send)
-    for question in messages(QUESTIONS, nice=15, idle_s=_IDLE_S):
+    for question in messages(QUESTIONS, nice=5, idle_s=_IDLE_S):
         worker.answer(question)
 
 
