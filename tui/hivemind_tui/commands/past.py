@@ -72,7 +72,7 @@ class PastActions(NavigationActions):
         if self._asked is not None:
             self.workers.cancel_group(self, _GROUP)  # it is about another span, and reads for seconds
         self._asked = question
-        self.run_task(self.past.ask(ReadPast(*question, view.snapshot.at), self._told), _GROUP)
+        self.run_task(self.past.ask(ReadPast(*question, view.snapshot.at, earlier=view.live), self._told), _GROUP)
 
     def _due(self, shown: Past) -> bool:
         """Return whether there may be something new since this answer."""

@@ -57,7 +57,8 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     title = f"Cost by {back.by}"
     answer = back.shown("cost", snapshot.at)
     if answer is None:
-        return pen.message(title, f"{back.note('cost', snapshot.at)}.".capitalize(), width, height)
+        why = back.trouble or back.note("cost", snapshot.at)
+        return pen.message(title, f"{why[:1].upper()}{why[1:]}.", width, height)
     every, order = answer.costs[back.by], view.costs_order
     whole = TokenSpending()
     for cost in every:

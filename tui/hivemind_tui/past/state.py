@@ -79,13 +79,12 @@ class LookBack:
 
     def note(self, page: str, at: float) -> str:
         """Return which span a page shows, and how far it is read; empty for what is shown from memory."""
-        span = self.span(page)
-        if not self.wanted(page):
+        span, shown = self.span(page), self.shown(page, at) is not None
+        if not self.wanted(page) or (self.trouble and not shown):
             return ""
         what = span if span in ("today", "since start") else f"last {span}"
-        if self.shown(page, at) is not None:
-            return what
-        return f"{what}: {self.trouble}" if self.trouble else f"{what}: reading the journal, {self.share or 0:.0%}"
+        far = "" if self.share is None else f", {self.share:.0%}"
+        return what if shown else f"{what}: reading the journal{far}"
 
 
 def over_span(snapshot: Snapshot, back: LookBack, page: str) -> Snapshot:
