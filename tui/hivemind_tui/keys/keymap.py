@@ -467,7 +467,7 @@ _LABELS: Mapping[str, Callable[[View], str]] = {
     "open": lambda view: {"tuning": "type", "whatif": "simulate"}.get(view.page, "open"),
     "boost": lambda view: _turned(view, "boost", "unboost", lambda agent: agent.boosted_for_s > 0),
     "hold": lambda view: _of_agent(view, _turned(view, "hold", "release", lambda agent: agent.held)),
-    "span": lambda view: f"last {view.back.span(view.page)}",
+    "span": lambda view: view.back.words(view.page),
     "by": lambda view: f"by {view.back.by}",
     "stop": lambda view: _of_agent(view, _turned(view, "stop", "allow", lambda agent: agent.stopped)),
     "everywhere": lambda view: "this machine" if view.everywhere else "all machines",

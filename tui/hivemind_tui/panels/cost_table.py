@@ -64,8 +64,8 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     for cost in every:
         whole.add(cost.spent)
     since = clock(max(answer.since, answer.begins_at) + snapshot.wall - snapshot.at)
-    begins = f"since {since}, when the journal begins" if answer.begins_at > answer.since else f"since {since}"
-    note = join(back.note("cost", snapshot.at), begins, money(whole, pen.glyphs.about))
+    late = ", when the journal begins" if answer.begins_at > answer.since and answer.span != "since start" else ""
+    note = join(f"{back.words('cost')}, from {since}{late}", money(whole, pen.glyphs.about))
     if not view.costs:
         why = "Nothing matches the filter (esc clears it)." if order.filter else "Nothing was used in that time."
         return pen.message(title, why, width, height, note)

@@ -39,6 +39,11 @@ class LookBack:
         """Return the span that a page shows."""
         return self.costs if page == "cost" else _DAY if page == "log" and self.pinned else self.curves
 
+    def words(self, page: str) -> str:
+        """Return that span in words: `last 8 h`, `today`."""
+        span = self.span(page)
+        return f"last {span}" if span[0].isdigit() else span
+
     def wanted(self, page: str) -> bool:
         """Return whether a page shows what only the journal knows."""
         return page not in ("start", "whatif") and (page == "cost" or self.span(page) != LIVE)
@@ -79,10 +84,9 @@ class LookBack:
 
     def note(self, page: str, at: float) -> str:
         """Return which span a page shows, and how far it is read; empty for what is shown from memory."""
-        span, shown = self.span(page), self.shown(page, at) is not None
+        what, shown = self.words(page), self.shown(page, at) is not None
         if not self.wanted(page) or (self.trouble and not shown):
             return ""
-        what = span if span in ("today", "since start") else f"last {span}"
         far = "" if self.share is None else f", {self.share:.0%}"
         return what if shown else f"{what}: reading the journal{far}"
 
