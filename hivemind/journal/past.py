@@ -10,19 +10,19 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from hivemind.errors import UsageError
 from hivemind.journal.codec import begin_of, event_if_any
 from hivemind.journal.export.requests import csv_line, safe_cell
-from hivemind.journal.files import parts_from
+from hivemind.journal.files import parts_from, parts_in
 from hivemind.journal.read.reader import beginning, gc_paused, open_journal, readable
 from hivemind.journal.records import Gap, JournalBegan
 from hivemind.processes import on_cores
@@ -231,8 +231,10 @@ class _Column:
 class PartFold:
     """One part of a journal in columns, from its beginning to some moment of it."""
 
-    def __init__(self, path: Path, step_s: float) -> None:
+    def __init__(self, path: Path, step_s: float, ahead_s: float = 0.0) -> None:
+        """`ahead_s` is what to add to its moments for those of the columns."""
         self.path = path
+        self._ahead_s = ahead_s
         self.at = -math.inf
         """The latest moment that it was asked for."""
         self.columns: dict[int, _Column] = {}
@@ -258,7 +260,7 @@ class PartFold:
             begin_of(kind)[_KIND_AT:_KIND_END]: _ANY for kind in _TAKES
         }
         takes |= {begin: (decode, getattr(self, name)) for begin, (decode, name) in _FREQUENT.items()}
-        step_s, number = self._step_s, self._number
+        step_s, ahead_s, number = self._step_s, self._ahead_s, self._number
         with self.path.open("rb", buffering=_BUFFER) as file, gc_paused():
             # Of an earlier version every line has to be translated.
             plain = file.readline().startswith(_HEAD)
@@ -279,10 +281,11 @@ class PartFold:
                     take = others.get(type(event))
                     if take is None:
                         continue
-                if event.at > until:
+                at = event.at + ahead_s
+                if at > until:
                     break
-                if int(event.at // step_s) != number:
-                    number = int(event.at // step_s)
+                if int(at // step_s) != number:
+                    number = int(at // step_s)
                     self._number, self._column = number, self.columns.setdefault(number, _Column())
                 take(event)
             else:
@@ -418,7 +421,7 @@ class PartFold:
     def _told(self, event: Any) -> None:
         line = line_of(event, event.at + self._wall_offset_s)
         if line is not None:
-            self._column.lines.append(line)
+            self._column.lines.append(replace(line, at=line.at + self._ahead_s))
 
     def _gap(self, event: Any) -> None:
         self._column.lost += event.lost
@@ -455,17 +458,32 @@ _TAKES: Mapping[type[ev.Event], str] = {
 # --- The whole of it --------------------------------------------------------------------------------------------------
 
 
+class _Part(NamedTuple):
+    """A part of the journal, or of one that the same proxy wrote before its last start."""
+
+    path: Path
+    begins_at: float
+    """On the clock of the journal that is read."""
+    ahead_s: float = 0.0
+    """What to add to its own moments for that clock."""
+
+
 class PastReader:
     """Reads spans of one journal; what was read stays, so that later only what is new has to be."""
 
-    def __init__(self, path: Path, price: Callable[[float], Price]) -> None:
-        """By the path of the first part. `price` returns the prices of a time of day. Raises: UsageError."""
+    def __init__(self, path: Path, price: Callable[[float], Price], *, earlier: bool = False) -> None:
+        """By the path of the first part. `price` returns the prices of a time of day. `earlier`: a span that is longer
+        than the journal goes on in those that a proxy of the same address wrote before, beside it.
+
+        Raises: UsageError: it can't be read.
+        """
         self._journal = open_journal(path)
+        self._earlier = earlier
         self._price = price(self._journal.began.wall)
         self._folds: dict[tuple[Path, float], PartFold] = {}
         """By part and length of a column."""
-        self._firsts: dict[Path, float] = {}
-        """When each part begins."""
+        self._began: dict[Path, JournalBegan | None] = {}
+        """How each file begins; None: it can't be read."""
 
     @property
     def wall_offset_s(self) -> float:
@@ -477,52 +495,69 @@ class PastReader:
 
         Raises: UsageError: it can't be read any more.
         """
-        parts = self._parts()
-        begins_at = self._firsts[parts[0]]
-        since = max(begins_at, since_of(span, until, self.wall_offset_s))
-        step_s = next((step for step in _STEPS_S if (until - since) / step <= _COLUMNS), _STEPS_S[-1])
-        first = math.floor(since / step_s)
-        later = [self._firsts[part] for part in parts[1:]] + [math.inf]
+        since = since_of(span, until, self.wall_offset_s)
+        parts = self._parts(since)
+        begins_at = parts[0].begins_at
+        from_s = max(begins_at, since)
+        step_s = next((step for step in _STEPS_S if (until - from_s) / step <= _COLUMNS), _STEPS_S[-1])
+        first = math.floor(from_s / step_s)
+        later = [part.begins_at for part in parts[1:]] + [math.inf]
         wanted = [
             part
             for part, ends in zip(parts, later, strict=True)
-            if ends > first * step_s and (self._firsts[part] <= until or part == parts[0])
+            if ends > first * step_s and (part.begins_at <= until or part == parts[0])
         ]
-        folds = self._folded(wanted, parts[-1], step_s, until, done)
+        folds = self._folded(wanted, step_s, until, done)
         return _past(span, first, step_s, until, begins_at, folds)
 
-    def _parts(self) -> Sequence[Path]:
+    def _parts(self, since: float) -> Sequence[_Part]:
         journal = self._journal
-        parts = [part for part in parts_from(journal.path, journal.began) if part.exists()]
-        for part in parts:
-            if part not in self._firsts:
-                self._firsts[part] = beginning(part)[0].at
+        paths = [path for path in parts_from(journal.path, journal.began) if path.exists()]
+        parts = [_Part(path, began.at) for path in paths if (began := self._beginning(path)) is not None]
         if not parts:
             raise UsageError(f"{journal.path}: no such file any more")
+        if self._earlier and -math.inf < since < parts[0].begins_at:
+            parts = [*self._before(since, parts[0].begins_at), *parts]
         return parts
 
+    def _before(self, since: float, until: float) -> Sequence[_Part]:
+        """Return the parts of earlier journals that go on after one moment, and begin before another."""
+        own, found = self._journal.began, list[_Part]()
+        for name, files in parts_in(self._journal.path.parent).items():
+            for path in files.values() if name != own.journal else ():
+                began = self._beginning(path)
+                if began is not None and (began.address, began.source) == (own.address, own.source):
+                    at = began.wall - self.wall_offset_s
+                    found.append(_Part(path, at, at - began.at))
+        found = sorted((part for part in found if part.begins_at < until), key=lambda part: part.begins_at)
+        return [
+            part for number, part in enumerate(found) if [*found, _Part(Path(), until)][number + 1].begins_at > since
+        ]
+
+    def _beginning(self, path: Path) -> JournalBegan | None:
+        if path not in self._began:
+            try:
+                self._began[path] = beginning(path)[0]
+            except UsageError:
+                self._began[path] = None
+        return self._began[path]
+
     def _folded(
-        self, parts: Sequence[Path], last: Path, step_s: float, until: float, done: Callable[[float], object]
+        self, parts: Sequence[_Part], step_s: float, until: float, done: Callable[[float], object]
     ) -> Sequence[PartFold]:
         folds = []
         for part in parts:
-            fold = self._folds.get((part, step_s))
+            fold = self._folds.get((part.path, step_s))
             # What was read can't be taken back; a part that has ended has nothing more.
-            folds.append(fold if fold is not None and fold.at <= until else PartFold(part, step_s))
-        due = [fold for fold in folds if fold.offset < fold.path.stat().st_size]
+            folds.append(fold if fold is not None and fold.at <= until else PartFold(part.path, step_s, part.ahead_s))
         with readable(self._journal.path, " any more"):
-            for fold, found in zip(
-                due,
-                on_cores(
-                    partial(_read_on, until=until, price=self._price, last=last),
-                    due,
-                    lambda number, of: done(number / of),
-                ),
-                strict=True,
-            ):
-                folds[folds.index(fold)] = found
-        self._folds |= {(fold.path, step_s): fold for fold in folds}
-        return folds
+            due = [fold for fold in folds if fold.offset < fold.path.stat().st_size]
+            work = partial(_read_on, until=until, price=self._price, last=parts[-1].path)
+            read = on_cores(work, due, lambda number, of: done(number / of))
+        found = {fold.path: fold for fold in (*folds, *read)}
+        self._folds = {key: fold for key, fold in self._folds.items() if key[1] != step_s}
+        self._folds |= {(path, step_s): fold for path, fold in found.items()}
+        return [*found.values()]
 
 
 def _read_on(fold: PartFold, until: float, price: Price, last: Path) -> PartFold:

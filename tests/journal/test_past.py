@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from genai_prices.data import providers
-from journal.lines import LANE, answered, arrived, began, opened, written
+from journal.lines import LANE, NAME, WALL, answered, arrived, began, opened, written
 from journal.played import BEGAN, journal, some
 from msgspec.structs import replace
 
@@ -124,6 +124,26 @@ def test_what_is_new_is_read_and_no_more(tmp_path: Path) -> None:
     with path.open("ab") as file:
         file.write(more[-1][-9:])
     assert {cost.name for cost in reader.read("1 h", 3100.0).costs["agent"]} == {"agent-0", "zoe"}
+
+
+def test_a_span_goes_on_before_the_last_start(tmp_path: Path) -> None:
+    """In journals of the same address, whose clocks may differ; other proxies' and later ones don't count."""
+    before = replace(began(5000.0, journal="a"), wall=WALL - 2000)
+    note = ev.Commanded(5002.0, "you", "AddNote", {"text": "look"})
+    written(tmp_path / "a.jsonl", [before, opened(5000.0), *answered(5001.0, 1, "ann"), note])
+    other = replace(began(0.0, journal="b"), wall=WALL - 1000, address="http://127.0.0.1:9999")
+    written(tmp_path / "b.jsonl", [other, opened(0.0), *answered(1.0, 1, "eve")])
+    written(tmp_path / "c.jsonl", [replace(began(0.0, journal="c"), wall=WALL + 9000), *answered(1.0, 1, "late")])
+    (tmp_path / "d.jsonl").write_bytes(b"rubbish")
+    path = written(tmp_path / f"{NAME}.jsonl", [began(100.0), opened(100.0), *answered(101.0, 1, "bob")])
+    reader = PastReader(path, prices, earlier=True)
+    found = {span: {cost.name for cost in reader.read(span, 200.0).costs["agent"]} for span in ("10 min", "1 h")}
+    assert found == {"10 min": {"bob"}, "1 h": {"ann", "bob"}}
+    past = reader.read("1 h", 200.0)
+    assert past.begins_at == -1900.0
+    assert [line.at for line in past.lines] == [-1898.0]
+    assert {cost.name for cost in reader.read("since start", 200.0).costs["agent"]} == {"bob"}
+    assert len(PastReader(path, prices).read("1 h", 200.0).costs["agent"]) == 1
 
 
 def test_trees_rates_marks_and_lines(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from journal.lines import LANE
+from journal.lines import LANE, began, opened, written
 from journal.test_past import day, prices
 from textual.pilot import Pilot
 from tui.decks import AT, Deck, recording, write
@@ -19,6 +19,8 @@ from tui.worlds import FakeSource, world
 
 from hivemind.journal.index.player import Player
 from hivemind.journal.past import SPANS, Past
+from hivemind.scheduler import events as ev
+from hivemind.world.lines import line_of
 from hivemind.world.snapshot import RecordingView
 from hivemind_tui.past.process import PastProcess
 from hivemind_tui.past.protocol import Message, PastFailed, PastProgress, ReadPast
@@ -122,6 +124,31 @@ async def test_one_key_cycles_the_span_of_curves_and_another_the_groups(tmp_path
         assert pilot.app.clipboard.split("\n")[0].startswith("agent,requests,input_tokens")
         assert len(pilot.app.clipboard.strip().split("\n")) == 9
         assert said(pilot)[-1].startswith("copied 9 lines")
+
+
+async def test_changes_and_alerts_of_a_day_stay_in_the_log(tmp_path: Path) -> None:
+    """However much has happened since; those of the last moments are there before the journal is read, and once."""
+    hours = [
+        ev.Commanded(4 * HOUR_S, "you", "AddNote", {"text": "long ago"}),
+        ev.Commanded(10 * HOUR_S, "you", "AddNote", {"text": "this morning"}),
+        ev.AlertRaised(20 * HOUR_S, 1, "died", "bob", "bob died"),
+        ev.Commanded(29 * HOUR_S, "ann", "AddNote", {"text": "just now"}),
+    ]
+    source = proxy(written(tmp_path / "day.jsonl", [began(0.0), opened(0.0), *hours]), 29.9 * HOUR_S)
+    memory = line_of(hours[3], 0.0)
+    assert memory is not None
+    source.become(replace(source.snapshot(), lines=(memory,)))
+    async with screen(source, WIDE) as pilot:
+        room(pilot).past = Here()
+        await press(pilot, ": m y space c h a n g e s enter")
+        await wait_until(pilot, lambda: "bob died" in seen(pilot, "log"))
+        shown = seen(pilot, "log")
+        assert "changes and alerts · last 24 h" in shown
+        assert "this morning" in shown
+        assert shown.count("just now") == 1
+        assert "long ago" not in shown
+        await press(pilot, "s")
+        assert "bob died" not in seen(pilot, "log")
 
 
 async def test_without_a_journal_one_line_says_how_to_have_one() -> None:

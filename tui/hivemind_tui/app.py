@@ -198,7 +198,7 @@ class ControlRoom(Actions):
     def _read_back(self) -> None:
         """Read older lines of the log from the journal, where its first ones are about to be reached."""
         view = self.view
-        if view.page != "log" or view.log_before is None or self._reading_back:
+        if view.page != "log" or view.log_before is None or self._reading_back or view.back.pinned:
             return
         if view.log_sought or (view.log_back and view.log_back >= len(view.log_rows) - self.size.height):
             self._reading_back = True

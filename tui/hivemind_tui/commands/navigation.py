@@ -16,7 +16,7 @@ from hivemind.world.snapshot import HUNG, AgentView, RequestDetail, RequestView,
 from hivemind_tui.commands.room import Room
 from hivemind_tui.render.dials import NAMES
 from hivemind_tui.state.lists import AGENT_KEYS, ASCENDING, COST_KEYS, REQUEST_KEYS, TASK_KEYS, SortOrder, is_lost
-from hivemind_tui.state.log_rows import SEVERITIES, next_found, number_of
+from hivemind_tui.state.log_rows import PINNED, SEVERITIES, next_found, number_of
 from hivemind_tui.state.view import OF_AGENTS, OF_REQUESTS, View
 
 Work = AgentView | RequestView | TaskView
@@ -247,8 +247,13 @@ def filtered(view: View, text: str) -> View:
 
 
 def severity(view: View) -> View:
-    """Cut the log down to warnings and worse, to failures, or show all of it again."""
-    return replace(view, log_severity=(view.log_severity + 1) % len(SEVERITIES), log_back=0)
+    """Cut the log down to warnings and worse, to failures, to a day's changes and alerts, or show all of it again."""
+    return cut_down(view, (view.log_severity + 1) % len(SEVERITIES))
+
+
+def cut_down(view: View, cut: int) -> View:
+    """Cut the log down to one of :data:`~hivemind_tui.state.log_rows.SEVERITIES`."""
+    return replace(view, log_severity=cut, log_back=0, back=replace(view.back, pinned=cut == PINNED, trouble=""))
 
 
 def searched(view: View, text: str) -> View:
@@ -259,7 +264,9 @@ def searched(view: View, text: str) -> View:
 
 def sought(view: View) -> View:
     """Let the search go on in older lines of the journal, if there are any."""
-    return view if view.log_before is None else replace(view, log_sought=len(view.log_older) + SOUGHT_MOST)
+    if view.log_before is None or view.back.pinned:
+        return view
+    return replace(view, log_sought=len(view.log_older) + SOUGHT_MOST)
 
 
 def find(view: View, step: int, *, first: bool = False) -> View | None:
@@ -392,7 +399,7 @@ class NavigationActions(Room):
             self.complain("nothing is searched for; / asks for the words")
             return
         view = find(self.view, step)
-        if view is None and step > 0 and self.view.log_before is not None:
+        if view is None and step > 0 and sought(self.view) is not self.view:
             view = sought(self.view)
         if view is None:
             where = "further back" if step > 0 else "below"

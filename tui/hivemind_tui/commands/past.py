@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from hivemind.journal.past import Past
 from hivemind.scheduler.commands import Rejected
-from hivemind_tui.commands.navigation import NavigationActions
+from hivemind_tui.commands.navigation import NavigationActions, cut_down, page
 from hivemind_tui.past.process import PastProcess
 from hivemind_tui.past.protocol import Message, PastFailed, ReadPast
 from hivemind_tui.past.state import LIVE
+from hivemind_tui.state.log_rows import PINNED
 from hivemind_tui.whatif.process import recording_of
 
 _GROUP = "past"
@@ -33,6 +34,10 @@ class PastActions(NavigationActions):
         """Look back further; from the furthest to the shortest again."""
         self.look_back(self.view.back.next_span(self.view.page))
 
+    def action_changes(self) -> None:
+        """Show what operators changed, and alerts, in the last 24 h."""
+        self.go(cut_down(page(self.view, "log"), PINNED))
+
     def look_back(self, span: str) -> None:
         """Show this span on the page."""
         view = self.view
@@ -48,10 +53,10 @@ class PastActions(NavigationActions):
     def ask_past(self) -> None:
         """Ask for what the page shows of the journal, where that is due."""
         view = self.view
-        back, page = view.back, view.page
-        if not back.wanted(page) or view.frozen:
+        back, name = view.back, view.page
+        if not back.wanted(name) or view.frozen:
             return
-        shown = back.shown(page, view.snapshot.at)
+        shown = back.shown(name, view.snapshot.at)
         if shown is not None and self._asked is None and not self._due(shown):
             return
         try:
@@ -59,7 +64,7 @@ class PastActions(NavigationActions):
         except Rejected as rejected:
             self._told(PastFailed(str(rejected)))
             return
-        question = path, back.span(page)
+        question = path, back.span(name)
         if self._asked is not None and (self._asked == question or back.share is None):
             return  # a short one is waited for, as what was read is forgotten with one that is cancelled
         if back.trouble and time.monotonic() - self._asked_at < _AGAIN_S[1]:
@@ -67,7 +72,7 @@ class PastActions(NavigationActions):
         if self._asked is not None:
             self.workers.cancel_group(self, _GROUP)  # it is about another span, and reads for seconds
         self._asked = question
-        self.run_task(self.past.ask(ReadPast(*question, view.snapshot.at), self._told), _GROUP)
+        self.run_task(self.past.ask(ReadPast(*question, view.snapshot.at, earlier=view.live), self._told), _GROUP)
 
     def _due(self, shown: Past) -> bool:
         """Return whether there may be something new since this answer."""

@@ -47,6 +47,8 @@ LABELS: Mapping[str, Label] = {
     "circuit": Label("opens after many errors, and then nothing is sent", "circuit"),
     "events": _at("log", "what happened, newest last"),
     "warnings": _at("log", "what happened, newest last"),
+    "my changes": Label("what operators changed, and alerts, in the last 24 h", "changes"),
+    "history": Label("what operators changed, and alerts, in the last 24 h", "changes"),
     "rec": _at("log", "how much of the journal was written"),
     "tasks": _at("tasks", "the task graph: what runs, what waits for what"),
     "tasks done": _at("tasks", "of the task graph"),

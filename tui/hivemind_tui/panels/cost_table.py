@@ -57,14 +57,15 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     title = f"Cost by {back.by}"
     answer = back.shown("cost", snapshot.at)
     if answer is None:
-        return pen.message(title, f"{back.note('cost', snapshot.at)}.".capitalize(), width, height)
+        why = back.trouble or back.note("cost", snapshot.at)
+        return pen.message(title, f"{why[:1].upper()}{why[1:]}.", width, height)
     every, order = answer.costs[back.by], view.costs_order
     whole = TokenSpending()
     for cost in every:
         whole.add(cost.spent)
     since = clock(max(answer.since, answer.begins_at) + snapshot.wall - snapshot.at)
-    begins = f"since {since}, when the journal begins" if answer.begins_at > answer.since else f"since {since}"
-    note = join(back.note("cost", snapshot.at), begins, money(whole, pen.glyphs.about))
+    late = ", when the journal begins" if answer.begins_at > answer.since and answer.span != "since start" else ""
+    note = join(f"{back.words('cost')}, from {since}{late}", money(whole, pen.glyphs.about))
     if not view.costs:
         why = "Nothing matches the filter (esc clears it)." if order.filter else "Nothing was used in that time."
         return pen.message(title, why, width, height, note)

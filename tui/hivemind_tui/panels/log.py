@@ -49,9 +49,10 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
         body.append([(_empty(view, cut), "dim")])
     back = f"{short_plural(view.log_back, 'newer row')} below, G follows" if view.log_back else "following"
     kept = f"filter {view.log_filter}: {len(lines)} of {len(rows_of(view.log_lines))}" if view.log_filter else ""
+    day = view.back.note("log", view.snapshot.at) if view.back.pinned else ""
     more = ", reading back" if view.log_sought else ""
     search = f"/{view.log_search}: {len(hits):,} found{more}" if view.log_search else ""
-    return pen.frame("Log", join(cut, kept, search, back), body, width, height)
+    return pen.frame("Log", join(cut, day, kept, search, back), body, width, height)
 
 
 def _empty(view: View, cut: str) -> str:

@@ -15,6 +15,8 @@ class ReadPast(msgspec.Struct, frozen=True, tag=True):
     """One of :data:`~hivemind.journal.past.SPANS`."""
     until: float
     """The moment at which it ends, on the journal's clock."""
+    earlier: bool = False
+    """Whether it goes on in the proxy's journals before."""
 
 
 class PastProgress(msgspec.Struct, frozen=True, tag=True):

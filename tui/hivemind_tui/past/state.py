@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from hivemind.journal.past import GROUPS, SPANS, Cost, Past
-from hivemind.world.snapshot import Snapshot
+from hivemind.world.snapshot import Line, Snapshot
 from hivemind_tui.past.protocol import Message, PastFailed, PastProgress
 
 LIVE = "10 min"
 """The span that is shown from memory, without a journal."""
 CURVE_SPANS = tuple(span for span in SPANS if span not in ("today", "since start"))
+_DAY = "24 h"
 _AHEAD_S = 2.0
 """An answer may be so much ahead of a snapshot, which is as old as the last poll."""
 
@@ -24,6 +25,8 @@ class LookBack:
     """The span of curves and charts."""
     costs: str = "1 h"
     """The span of the page of costs."""
+    pinned: bool = False
+    """Whether the log shows the changes and alerts of a day."""
     by: str = GROUPS[0]
     """What costs are summed by."""
     answer: Past | None = None
@@ -34,11 +37,16 @@ class LookBack:
 
     def span(self, page: str) -> str:
         """Return the span that a page shows."""
-        return self.costs if page == "cost" else self.curves
+        return self.costs if page == "cost" else _DAY if page == "log" and self.pinned else self.curves
+
+    def words(self, page: str) -> str:
+        """Return that span in words: `last 8 h`, `today`."""
+        span = self.span(page)
+        return f"last {span}" if span[0].isdigit() else span
 
     def wanted(self, page: str) -> bool:
         """Return whether a page shows what only the journal knows."""
-        return page == "cost" or (self.curves != LIVE and page not in ("start", "whatif"))
+        return page not in ("start", "whatif") and (page == "cost" or self.span(page) != LIVE)
 
     def shown(self, page: str, at: float) -> Past | None:
         """Return the answer if it is of the page's span and knows nothing that is later than this moment."""
@@ -50,6 +58,11 @@ class LookBack:
         """Return the costs that are listed."""
         answer = self.shown(page, at)
         return () if answer is None else answer.costs[self.by]
+
+    def lines(self, at: float) -> tuple[Line, ...]:
+        """Return the changes and alerts of a day, as far as they were read."""
+        answer = self.shown("log", at)
+        return () if answer is None else answer.lines
 
     def with_span(self, page: str, span: str) -> Self:
         """Return the state with another span for a page."""
@@ -71,13 +84,11 @@ class LookBack:
 
     def note(self, page: str, at: float) -> str:
         """Return which span a page shows, and how far it is read; empty for what is shown from memory."""
-        span = self.span(page)
-        if not self.wanted(page):
+        what, shown = self.words(page), self.shown(page, at) is not None
+        if not self.wanted(page) or (self.trouble and not shown):
             return ""
-        what = span if span in ("today", "since start") else f"last {span}"
-        if self.shown(page, at) is not None:
-            return what
-        return f"{what}: {self.trouble}" if self.trouble else f"{what}: reading the journal, {self.share or 0:.0%}"
+        far = "" if self.share is None else f", {self.share:.0%}"
+        return what if shown else f"{what}: reading the journal{far}"
 
 
 def over_span(snapshot: Snapshot, back: LookBack, page: str) -> Snapshot:

@@ -25,14 +25,15 @@ class Worker:
     def __init__(self, send: Callable[[Message], None], price: Callable[[float], Price] = prices_at) -> None:
         self._send = send
         self._price = price
-        self._path = ""
+        self._of: tuple[str, bool] | None = None
         self._reader: PastReader | None = None
 
     def answer(self, question: ReadPast) -> None:
         """Send the answer to a question; an error is an answer too."""
         try:
-            if self._reader is None or self._path != question.path:
-                self._reader, self._path = PastReader(Path(question.path), self._price), question.path
+            of = question.path, question.earlier
+            if self._reader is None or self._of != of:
+                self._reader, self._of = PastReader(Path(of[0]), self._price, earlier=of[1]), of
             done = lambda share: self._send(PastProgress(share))  # noqa: E731
             self._send(self._reader.read(question.span, question.until, done))
         except (HiveMindError, OSError) as error:
@@ -46,7 +47,7 @@ class Worker:
 def main() -> None:
     """Answer until the input ends."""
     worker = Worker(send)
-    for question in messages(QUESTIONS, nice=15, idle_s=_IDLE_S):
+    for question in messages(QUESTIONS, nice=5, idle_s=_IDLE_S):
         worker.answer(question)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -17,8 +18,11 @@ SEVERITIES: tuple[tuple[str, frozenset[str]], ...] = (
     ("", frozenset()),
     ("warnings and worse", frozenset({"info", "good"})),
     ("failures", frozenset({"info", "good", "warn"})),
+    ("changes and alerts", frozenset()),
 )
 """What the log can be cut down to, and the levels that are hidden then."""
+PINNED = len(SEVERITIES) - 1
+"""The cut to what operators changed and to alerts, of which the journal's last 24 h are kept."""
 WITHIN_S = 5.0
 """A line so soon after one of the same kind is a repetition."""
 _BACK = 4
@@ -89,6 +93,14 @@ class Same(Generic[T]):
 def rows_once(older: Same[Line], lines: Same[Line], words: str, hidden: frozenset[str]) -> Sequence[LogRow]:
     """Return the rows of older and newer lines, as :func:`rows_of`: in one frame several panels ask for them."""
     return rows_of(older.items + lines.items, words, hidden)
+
+
+@lru_cache(maxsize=2)
+def pinned_once(read: Same, lines: Same) -> tuple[Line, ...]:
+    """Return the changes by operators and the alerts, those read from the journal before those of memory."""
+    kept = [line for line in lines.lines if line.by or line.tag == "alert"]
+    first = kept[0].at if kept else math.inf
+    return (*(line for line in read.lines if line.at < first), *kept)
 
 
 def place(rows: Sequence[LogRow], number: int) -> tuple[float, int]:

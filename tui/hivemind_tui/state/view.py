@@ -28,7 +28,7 @@ from hivemind_tui.sources.base import Link, Source
 from hivemind_tui.sources.playback import Playback
 from hivemind_tui.state import lists
 from hivemind_tui.state.lists import SortOrder
-from hivemind_tui.state.log_rows import SEVERITIES, LogRow, Same, rows_once
+from hivemind_tui.state.log_rows import SEVERITIES, LogRow, Same, pinned_once, rows_once
 from hivemind_tui.state.tree import Branch, branched
 from hivemind_tui.whatif.state import WhatIf
 
@@ -211,6 +211,8 @@ class View:
 
     def log_rows_of(self, older: tuple[Line, ...], lines: tuple[Line, ...]) -> Sequence[LogRow]:
         """Return the rows of these lines, by the log's filter and severity."""
+        if self.back.pinned:
+            older, lines = (), pinned_once(Same(self.back.lines(self.snapshot.at)), Same(lines))
         return rows_once(Same(older), Same(lines), self.log_filter, SEVERITIES[self.log_severity][1])
 
     @property
