@@ -151,9 +151,9 @@ PROGRAMS: tuple[_Program, ...] = (
 
 _WEBSOCKETS = (
     (
-        re.compile(r"/realtime(?:/|$)"),
-        "Realtime has no other form, so give the client the provider's own address for it (`websocket_base_url` of"
-        " OpenAI's SDKs, beside `base_url`)",
+        re.compile(r"/(?:realtime|live/sessions)(?:/|$)"),
+        "it has no other form, so give the client the provider's own address for it (`websocket_base_url` of OpenAI's"
+        " SDKs, beside `base_url`)",
     ),
     (
         re.compile(r"/responses/?$"),
