@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
-import importlib.util
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 VARIABLE = "HIVEMIND_CLIENTS"
@@ -43,7 +43,8 @@ def missing(program: str, package: str = "") -> str:
     if shutil.which(program, path=PATH) is None:
         return f"{program} isn't installed: put it in PATH, or its folder into {VARIABLE}"
     if program == sys.executable:
-        return "" if importlib.util.find_spec(package) is not None else f"the package {package} isn't installed"
+        found = PathFinder.find_spec(package.partition(".")[0])  # not what stands for it in tests until it is used
+        return "" if found is not None else f"the package {package} isn't installed"
     modules = node_modules()
     if not package:
         return ""

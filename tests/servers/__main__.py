@@ -44,6 +44,9 @@ class Found:
     versions: str
     pairs: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     """By load: seconds direct, and through HiveMind."""
+    ratios: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    """By load, through HiveMind to direct: seconds an answer, since agents that die at once take no time; and seconds
+    that the server computed, which don't depend on what else the machine does."""
     differ: dict[str, int] = field(default_factory=dict)
     """By load: answers that weren't the same, in text or tokens."""
     dead: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -83,12 +86,18 @@ async def compared(found: Found, load: Load, server: Running, through: str, pair
     for number in range(pairs):
         salt = uuid.uuid4().hex[:8]
         made: dict[str, Outcome] = {}
+        computed: dict[str, float] = {}
         for url in (server.url, through) if number % 2 else (through, server.url):
             await server.kill()
             await server.start()
             await run(server.url, Load(2, 1))  # what is loaded on demand
+            before = server.cpu_s
             made[url] = await run(url, load, salt)
+            computed[url] = server.cpu_s - before
         direct, other = made[server.url], made[through]
+        each_s = [one.took_s / max(1, len(one.answers)) for one in (direct, other)]
+        ratio = each_s[1] / each_s[0], computed[through] / max(0.01, computed[server.url])
+        found.ratios.setdefault(name, []).append(ratio)
         found.pairs.setdefault(name, []).append((direct.took_s, other.took_s))
         found.differ[name] = found.differ.get(name, 0) + other.differ(direct)
         dead = found.dead.get(name, (0, 0))
@@ -179,15 +188,15 @@ def page_of(found: Sequence[Found], at: str, pairs: int) -> str:
         f"Tried on {at} ({platform.system()}, {platform.machine()}): tiny models with random weights, medians of"
         f" {pairs} pairs. In the paper, ten agents of three turns at Ollama and MLX took 7 % less than directly.",
         "",
-        "| server | load | direct | HiveMind | ratio | died direct / HiveMind | answers that differ |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| server | load | direct | HiveMind | ratio, an answer | server's CPU | died direct / HiveMind | differ |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for each in found:
         for name, took in each.pairs.items():
             direct, other = (statistics.median(seconds) for seconds in zip(*took, strict=True))
-            ratio = statistics.median(b / a for a, b in took)
+            ratios = [f"{statistics.median(values):.2f}" for values in zip(*each.ratios[name], strict=True)]
             dead = " / ".join(map(str, each.dead[name]))
-            row = [each.server, name, f"{direct:.2f} s", f"{other:.2f} s", f"{ratio:.2f}", dead, str(each.differ[name])]
+            row = [each.server, name, f"{direct:.2f} s", f"{other:.2f} s", *ratios, dead, str(each.differ[name])]
             lines.append(f"| {' | '.join(row)} |")
     lines += [
         "",

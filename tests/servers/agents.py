@@ -38,8 +38,8 @@ class Outcome:
     """The errors at which agents ended."""
 
     def differ(self, other: Outcome) -> int:
-        """Return how many answers aren't those of another run."""
-        return sum(self.answers.get(key) != other.answers.get(key) for key in self.answers.keys() | other.answers)
+        """Return how many of the answers that both have aren't the same."""
+        return sum(self.answers.get(key) != other.answers.get(key) for key in self.answers.keys() & other.answers)
 
 
 async def run(url: str, load: Load, salt: str = "", *, stream: bool = True) -> Outcome:
