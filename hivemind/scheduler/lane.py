@@ -231,8 +231,7 @@ class Lane:
         for other in ticket.agent.tickets.values():
             if other.in_queue and other.request.lane == self.key:
                 self.estimators.guess_cached(other, now)
-                if other.cached:
-                    self.queue.warmed(other, now)
+                self.queue.warmed(other, now)
 
     def _assumed_changed(self, now: float, family: str, window: Window, *, refused: bool = False) -> None:
         assert window.limit is not None

@@ -9,7 +9,8 @@ import pytest
 from scheduler.driving import Hands, lane_config, request
 from scheduler.warm_world import World
 
-from hivemind.scheduler.admission.warm_first import BOUND, FEW, WarmFirst
+from hivemind.scheduler.admission import warm_first
+from hivemind.scheduler.admission.warm_first import BOUND, FEW, WORTH, WarmFirst
 from hivemind.scheduler.admission.warmth import CACHING, LEAST, ON_THE_WAY_S, Cached, cached
 from hivemind.scheduler.commands import PauseAgent
 from hivemind.scheduler.config import LaneConfig
@@ -113,16 +114,16 @@ def test_what_is_read_is_reserved_only_where_it_counts(counts: bool) -> None:
         assert (window.kind, charge.amount) == (WindowKind.INPUT, 51_000 if counts else grown)
 
 
-def warm_and_cold(*, slots: int = 1, **about: object) -> tuple[Hands, Ticket, list[Ticket]]:
+def warm_and_cold() -> tuple[Hands, Ticket, list[Ticket]]:
     """One agent in flight, which has a prompt in the cache, and others that wait; each attempt takes 60 s."""
-    hands = Hands(lane_config(slots=slots))
+    hands = Hands(lane_config(slots=1))
     for _ in range(2):
         first = hands.arrive("warm", size=200_000)
         hands.wait(60.0)
         hands.content(first)
         hands.succeed(first, WROTE)
     holder = hands.arrive("holder")
-    return hands, holder, [hands.arrive(f"cold-{n}", **about) for n in range(8)]
+    return hands, holder, [hands.arrive(f"cold-{n}") for n in range(8)]
 
 
 def test_the_warm_go_first_only_where_they_would_expire() -> None:
@@ -170,6 +171,20 @@ def test_an_answer_that_begins_warms_what_its_agent_has_waiting() -> None:
     assert (second.cached, second.warm_until) == (50_000, 5.0 + 300.0 - ON_THE_WAY_S)
 
 
+def test_what_its_agent_sent_last_tells_what_is_cached() -> None:
+    """Once a longer prompt was answered, a short one that waits isn't warm any more."""
+    hands, holder, waiting = warm_and_cold()
+    longer, warm = hands.arrive("warm", size=400_000), hands.arrive("warm", size=200_000)
+    assert (longer.cached, warm.cached) == (50_000, 50_000)
+    hands.succeed(holder)
+    answer = Usage(0, 0, 100_000, 1)
+    hands.scheduler.first_content(hands.now, longer, answer)
+    assert warm.cached == 0
+    hands.succeed(longer, answer)
+    hands.wait(1.0)
+    assert (warm.state, waiting[0].state) == (TicketState.QUEUED, TicketState.IN_FLIGHT)
+
+
 def brute(waiting: list[Ticket], takes_s: dict[int, float], now: float) -> Ticket | None:
     """The rule, written down once more."""
     warm = sorted((each for each in waiting if each.cached), key=lambda each: (each.warm_until, each.entry))
@@ -192,8 +207,9 @@ def brute(waiting: list[Ticket], takes_s: dict[int, float], now: float) -> Ticke
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_order_is_as_by_its_rule(seed: int) -> None:
-    """Whatever comes, leaves and expires."""
+def test_the_order_is_as_by_its_rule(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever comes, leaves and expires; which of the warm expire, where some have to, is a matter of their length."""
+    monkeypatch.setattr(warm_first, "DEARER_S", 0.0)
     draw, waiting, now = Random(seed), list[Ticket](), 0.0
     takes_s: dict[int, float] = {}
     order = WarmFirst(lambda ticket: takes_s[ticket.id])
@@ -204,7 +220,7 @@ def test_the_order_is_as_by_its_rule(seed: int) -> None:
         ticket = Ticket(number, asked, Agent("a", now), "generic", Priority.NORMAL, now, now, now + 600)
         ticket.entry, takes_s[number] = number, float(draw.choice((4, 8, 30)))
         if draw.random() < 0.6:
-            ticket.cached, ticket.warm_until = 1, now + draw.uniform(1, 300)
+            ticket.cached, ticket.warm_until = WORTH, now + draw.uniform(1, 300)
         waiting.append(ticket)
         order.add(ticket, now)
         for each in waiting:

@@ -38,7 +38,7 @@ from hivemind.scheduler.admission.fair_share import (
     in_turn,
     part,
 )
-from hivemind.scheduler.admission.warm_first import WarmFirst
+from hivemind.scheduler.admission.warm_first import WORTH, WarmFirst
 from hivemind.scheduler.config import QueueConfig
 from hivemind.scheduler.ticket import OVERDUE_S, Agent, Ticket, TicketState
 from hivemind.scheduler.types import Priority
@@ -123,7 +123,7 @@ class LaneQueue:
             if not share.paused:
                 band.order.add(ticket, now)
             return
-        if band.waiting < band.order_above and now < band.order_from:
+        if ticket.cached < WORTH or (band.waiting < band.order_above and now < band.order_from):
             return
         band.order_above, band.order_from = 2 * band.waiting, now + 1.0
         cached, ticket.cached = ticket.cached, 0
@@ -135,7 +135,7 @@ class LaneQueue:
                 band.order.add(each, now)
 
     def warmed(self, ticket: Ticket, now: float) -> None:
-        """Note that a waiting ticket's prompt is in the provider's cache, or until later than it was."""
+        """Note what of a waiting ticket's prompt is in the provider's cache now."""
         band = self._bands[ticket.request.family, ticket.priority]
         self._order(ticket, band, self._shares[ticket.agent.name], now)
 

@@ -18,6 +18,8 @@ from heapq import heapify, heappop, heappush
 
 from hivemind.scheduler.ticket import Ticket
 
+WORTH = 8_000
+"""Cached tokens from which on a ticket counts as warm: about a cent or two, for which others may wait."""
 BOUND = 0.91
 """A cold ticket is to be sent within this part of the time that it may wait."""
 FEW = 4.0
@@ -60,7 +62,7 @@ class WarmFirst:
             ticket.cached = 0
         takes_s = self._takes_s(ticket)
         self._all_s += takes_s
-        if ticket.cached:
+        if ticket.cached >= WORTH:
             heap, at, step = self._warm, ticket.warm_until, None
             if self._losses:
                 at -= self._lossy(now) * min(DEARER_S * ticket.cached, MOST_EARLIER_S)
