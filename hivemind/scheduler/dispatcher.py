@@ -337,6 +337,8 @@ class Dispatcher:
         """Queue the ticket until it is granted or its wait becomes too long."""
         ticket.state = TicketState.QUEUED
         ticket.queued_at = now
+        if ticket.attempts:
+            lane.estimators.guess_cached(ticket, now)
         lane.queue.push(ticket, now)
         self.timers.set(ticket.expires_at, ticket)
 

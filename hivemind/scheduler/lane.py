@@ -107,9 +107,9 @@ class Lane:
         self.last_grant = 0  # number of the scheduler's grant that was its last; 0: there was none
         self.proven = False  # a request of it was answered, so its credential isn't made up
         self.circuit = Circuit(config.circuit)
-        self.queue = LaneQueue(settings.queue)
+        self.queue = LaneQueue(settings.queue, self._takes_s)
         self.allowances = _Allowances(self._open_allowance)
-        self.estimators = Estimators()
+        self.estimators = Estimators(config.provider)
         self.plan: tuple[Utilisation, ...] = ()
         self.whole = Pause()
         self.pauses: dict[str, Pause] = {}
@@ -220,6 +220,20 @@ class Lane:
             for window in grown:
                 self.assumed_changed(now, family, window)
         return max(delay_s, window_s)
+
+    def _takes_s(self, ticket: Ticket) -> float:
+        """Return for how long the ticket takes all of what limits its family: slots, or a rate window."""
+        slots_s = (self.hold_s or 0.0) / max(self.gate.slots, 1)
+        if not self.settings.rate_windows:
+            return slots_s
+        return max(slots_s, self.allowances[ticket.request.family].takes_s(ticket))
+
+    def _warm_others(self, now: float, ticket: Ticket) -> None:
+        """Have what the ticket's agent has waiting go by what the provider's cache has of the ticket's prompt."""
+        for other in ticket.agent.tickets.values():
+            if other.in_queue and other.request.lane == self.key:
+                self.estimators.guess_cached(other, now)
+                self.queue.warmed(other, now)
 
     def assumed_changed(self, now: float, family: str, window: Window, *, refused: bool = False) -> None:
         """Report that a limit has changed that is only assumed."""
@@ -416,6 +430,11 @@ class Lane:
                 if charge.probe:
                     window.present.stated.probe_answered()
         self.retries.note(ok=True)
+        if so_far is not None and not whole:
+            ticket.kept = True
+            self.estimators.keep(ticket.request, so_far, now)
+            if len(ticket.agent.tickets) > 1:
+                self._warm_others(now, ticket)
         if ticket.fault is not None:
             self._faults.answered(now, ticket.fault)
         if not self.settings.backpressure:
@@ -479,7 +498,10 @@ class Lane:
         inputs: float = ticket.estimated_input
         outputs = 0
         if usage is not None:
-            inputs, outputs = self.estimators.learn(ticket.request, usage), usage.output_tokens
+            began_at = None if ticket.kept else ticket.granted_at + (ticket.ttft_s or 0.0)
+            inputs, outputs = self.estimators.learn(ticket.request, usage, began_at), usage.output_tokens
+            if began_at is not None and len(ticket.agent.tickets) > 1:
+                self._warm_others(now, ticket)
         took_s, ttft_s = now - ticket.granted_at, ticket.ttft_s
         alone, pace = ticket.alone, self.allowances[ticket.request.family].pace
         whole_s, first_s, rest_s = took_s, ttft_s or 0.0, took_s - (ttft_s or 0.0)

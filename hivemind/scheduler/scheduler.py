@@ -143,7 +143,7 @@ class Scheduler(Dispatcher):
                     self.pump_lanes_of(part, now)
         priority = agent.priority_of(request)
         ticket = Ticket(self._numbers, request, agent, lane.config.provider, priority, now, now, now + wait_s)
-        lane.estimators.guess(ticket)
+        lane.estimators.guess(ticket, now)
         agent.tickets[ticket.id] = ticket
         agent.last_seen = now
         agent.ended = False

@@ -187,6 +187,10 @@ class Ticket:
     entry: int = 0  # number of its one valid entry in the queue
     estimated_input: int = 0
     estimated_output: int = 0
+    cached: int = 0
+    """Of its input tokens, those that it likely reads from the provider's cache, if it is sent in time."""
+    warm_until: float = -math.inf  # when they expire there
+    kept: bool = False  # what its own answer leaves in that cache is known
     reserved_tokens: int = 0  # set aside in its agent's accounts while it is in flight
     reserved_dollars: float = 0.0
     so_far: Usage | None = None

@@ -103,6 +103,11 @@ class Usage:
         return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
 
     @property
+    def cached(self) -> int:
+        """Input tokens that were in a cache afterwards, as far as stated."""
+        return self.cache_read_tokens + self.cache_write_tokens
+
+    @property
     def total(self) -> int:
         """Input and output tokens."""
         return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens + self.output_tokens

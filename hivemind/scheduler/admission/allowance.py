@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.credits import Credits, Terms
 from hivemind.scheduler.events import WindowState
-from hivemind.scheduler.limits import LEAST_FULL, Reservation, Window
+from hivemind.scheduler.limits import LEAST_FULL, PERIOD_S, Reservation, Window
 from hivemind.scheduler.pace import Pace
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import Usage, WindowKind, WindowReading
@@ -97,23 +97,36 @@ class Allowance:
         """Return what the ticket's request will likely take from a window of this kind."""
         if kind.counts_requests:
             return 1.0
-        if kind is WindowKind.INPUT:
-            return float(ticket.estimated_input)
         if kind is WindowKind.OUTPUT:
             return float(ticket.estimated_output)
-        tokens = ticket.estimated_input + ticket.estimated_output
+        tokens = ticket.estimated_input
+        if ticket.cached and not self._config.count_cache_reads:
+            tokens -= ticket.cached
+        if kind is WindowKind.INPUT:
+            return float(tokens)
+        tokens += ticket.estimated_output
         if self._config.reserve_max_tokens:
             tokens = max(tokens, ticket.request.max_output_tokens or 0)
         return float(tokens)
 
     def delay_s(self, now: float, ticket: Ticket) -> float:
         """Return the seconds until the ticket may be sent, 0 for now."""
+        if ticket.warm_until <= now:
+            ticket.cached = 0
         delay = 0.0
         for kind, window in self.windows.items():
             amount = 1.0 if kind is WindowKind.REQUESTS else self.amount(kind, ticket)
             if (window_delay := window.delay_s(now, amount)) > delay:
                 delay = window_delay
         return delay
+
+    def takes_s(self, ticket: Ticket) -> float:
+        """Return in how many seconds the windows of a minute allow as much as the ticket will likely take."""
+        longest_s = 0.0
+        for kind, window in self.windows.items():
+            if window.limiting and (takes_s := self.amount(kind, ticket) * PERIOD_S / window.full) > longest_s:
+                longest_s = takes_s if not kind.is_long else longest_s
+        return longest_s
 
     def grow(self, now: float, ticket: Ticket, settle_s: float) -> tuple[list[Window], float]:
         """Raise the assumed limits that hold the ticket up (:meth:`.limits.Window.grow`). Return those that grew, and

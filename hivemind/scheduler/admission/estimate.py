@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hivemind.scheduler.admission.warmth import CACHING, Cached, cached
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import Request, Usage
 
@@ -35,6 +36,7 @@ class Estimator:
     """Input tokens of the last answer's prompt."""
     fresh: float = 1.0
     """Share of them that was not read from a cache."""
+    cache: Cached | None = None  # what the provider keeps of that prompt
 
     def input_tokens(self, size_chars: int) -> int:
         """Return the tokens of a prompt of so many characters, at least one."""
@@ -65,11 +67,12 @@ class Estimator:
 class Estimators:
     """The estimators of one lane, by model and by agent."""
 
-    def __init__(self) -> None:
+    def __init__(self, provider: str = "") -> None:
+        self._caching = CACHING.get(provider)
         self.models: dict[str, Estimator] = {}
         self._agents: dict[str, dict[str, Estimator]] = {}
 
-    def guess(self, ticket: Ticket) -> None:
+    def guess(self, ticket: Ticket, now: float) -> None:
         """Set the ticket's estimates."""
         request = ticket.request
         model = request.model
@@ -78,6 +81,28 @@ class Estimators:
         mine = general if own is None else own.get(model, general)
         ticket.estimated_input = general.input_tokens(request.size_chars)
         ticket.estimated_output = mine.answer_tokens(request.max_output_tokens)
+        if mine.cache is not None:
+            self._expect(ticket, mine.cache, general, now)
+
+    def guess_cached(self, ticket: Ticket, now: float) -> None:
+        """Set how much of the ticket's prompt is in the provider's cache, and until when."""
+        request = ticket.request
+        own = self._agents.get(request.agent)
+        mine = None if own is None else own.get(request.model)
+        if mine is not None and mine.cache is not None:
+            self._expect(ticket, mine.cache, self._general(request.model), now)
+
+    @staticmethod
+    def _expect(ticket: Ticket, cache: Cached, general: Estimator, now: float) -> None:
+        ticket.warm_until = cache.until
+        size_chars = ticket.request.size_chars
+        ticket.cached = cache.expected(now, size_chars, ticket.estimated_input, general.chars_per_token)
+
+    def keep(self, request: Request, usage: Usage, began_at: float) -> None:
+        """Note what of its prompt the provider keeps from then on, when the answer began."""
+        if (caching := self._caching) is not None and (usage.cached or caching.automatic):
+            mine = self._own(request)
+            mine.cache = cached(caching, mine.cache, request.size_chars, usage, began_at)
 
     def fresh_input(self, ticket: Ticket, so_far: Usage | None) -> float:
         """Return the input tokens that an answer which begins had to compute: as stated, else by the agent's last
@@ -88,27 +113,34 @@ class Estimators:
         mine = None if own is None else own.get(ticket.request.model)
         return ticket.estimated_input * (1.0 if mine is None else mine.fresh)
 
-    def learn(self, request: Request, usage: Usage) -> float:
-        """Learn from a request's real usage. Return the input tokens that the provider had to compute: if it states
-        nothing of a cache, maybe only those by which the agent's prompt has grown."""
-        general = self._general(request.model)
-        own = self._agents.get(request.agent)
-        if own is None:
-            own = self._agents[request.agent] = {}
-        mine = own.get(request.model)
-        if mine is None:
-            mine = _added(own, request.model, Estimator(output_tokens=general.output_tokens))
+    def learn(self, request: Request, usage: Usage, began_at: float | None = None) -> float:
+        """Learn from a request's real usage; `began_at`: when its answer began, as for :meth:`keep`. Return the input
+        tokens that the provider had to compute: if it states nothing of a cache, maybe only those by which the agent's
+        prompt has grown."""
+        general, mine = self._general(request.model), self._own(request)
         mine.learn_answer(usage.output_tokens)
         total, before = usage.total_input, mine.input
         general.learn(request.size_chars, total, usage.output_tokens)
         if total:
             mine.input, mine.fresh = total, 1 - usage.cache_read_tokens / total
+        if began_at is not None and (caching := self._caching) is not None and (usage.cached or caching.automatic):
+            mine.cache = cached(caching, mine.cache, request.size_chars, usage, began_at)
         fresh = total - usage.cache_read_tokens
         return fresh if usage.cache_read_tokens or total <= before else total - before
 
     def forget(self, agent: str) -> None:
         """Drop an agent that is gone; what its replies taught about the models stays."""
         self._agents.pop(agent, None)
+
+    def _own(self, request: Request) -> Estimator:
+        own = self._agents.get(request.agent)
+        if own is None:
+            own = self._agents[request.agent] = {}
+        mine = own.get(request.model)
+        if mine is None:
+            general = self._general(request.model)
+            mine = _added(own, request.model, Estimator(output_tokens=general.output_tokens))
+        return mine
 
     def _general(self, model: str) -> Estimator:
         found = self.models.get(model)

@@ -23,6 +23,7 @@ from heapq import heapify, heappop, heappush, heapreplace, merge
 from itertools import takewhile
 from typing import Any, TypeVar
 
+from hivemind.scheduler.admission.warm_first import WarmFirst
 from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import Priority
 
@@ -171,6 +172,12 @@ class Backlog:
             return late
         return _first(self.heap)
 
+    def tickets(self) -> Iterator[Ticket]:
+        """Yield those that wait, in no order."""
+        if self.members is not None:
+            yield from self.members.tickets()
+        yield from (ticket for key, ticket in self.heap if valid(key, ticket))
+
     def ascending(self, now: float) -> Iterator[Entry]:
         """Yield an agent's own waiting tickets with their sort keys, in order."""
         for entry in takewhile(lambda entry: entry[0][1] <= now, _ascending(self.bounds)):
@@ -221,6 +228,12 @@ class Line:
                 self.heap = [entry for entry in self.heap if entry[2] == entry[3].stamp]
                 heapify(self.heap)
 
+    def tickets(self) -> Iterator[Ticket]:
+        """Yield the tickets that aren't left out of the order, in none."""
+        for _, _, stamp, backlog in self.heap:
+            if stamp == backlog.stamp:
+                yield from backlog.tickets()
+
     def top(self) -> tuple[float, Backlog] | None:
         """Return the backlog that is next by what its share was served, and its standing; None: no ticket waits that
         isn't left out of the order."""
@@ -248,6 +261,11 @@ class Band(Line):
 
     turn: Backlog | None = None
     """The agent whose turn it was, while a rate window holds its overdue ticket."""
+    order: WarmFirst | None = None
+    """What may go before its turn; None: no cached prompt is expected to expire before that."""
+    order_above: int = 0
+    order_from: float = -math.inf
+    """That is looked at again when so many wait, or then."""
 
     def next(self) -> tuple[float, Backlog] | None:
         """Return the agent's backlog that is next, and its root's standing; None as of :meth:`top`."""

@@ -23,12 +23,14 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from heapq import heappop, heappush
+from itertools import chain
 
 from hivemind.scheduler.admission.fair_share import (
+    BEFORE_ALL,
+    LATE,
     OVERDUE,
     Backlog,
     Band,
-    Entry,
     Head,
     Line,
     Share,
@@ -37,11 +39,13 @@ from hivemind.scheduler.admission.fair_share import (
     in_turn,
     part,
 )
+from hivemind.scheduler.admission.warm_first import WORTH, WarmFirst
 from hivemind.scheduler.config import QueueConfig
 from hivemind.scheduler.ticket import OVERDUE_S, Agent, Ticket, TicketState
 from hivemind.scheduler.types import Priority
 
 AWAITED_S = 0.01  # how long a slot is kept for an agent whose answer has just come, if it would be next
+AS_LONG = 2.0  # the others' prompts are taken for at most so many times as long, to guess what waits
 _CLASSES = tuple(Priority)  # an enumeration itself is iterated slowly
 MOST_AWAITED = 64  # agents that are considered for that
 DEEPEST = 8  # shares within shares; agents that are further down compete with the last one above them
@@ -50,8 +54,10 @@ DEEPEST = 8  # shares within shares; agents that are further down compete with t
 class LaneQueue:
     """All waiting tickets of a lane."""
 
-    def __init__(self, config: QueueConfig) -> None:
+    def __init__(self, config: QueueConfig, takes_s: Callable[[Ticket], float] = lambda _: 0.0) -> None:
+        """`takes_s`: see :class:`.warm_first.WarmFirst`."""
         self._config = config
+        self._takes_s = takes_s
         self.waiting = 0
         self._bands: dict[tuple[str, Priority], Band] = {}
         self._shares: dict[str, Share] = {}
@@ -109,6 +115,30 @@ class LaneQueue:
         if backlog.heap[0][1] is ticket:
             for each in share.line:
                 each.backlogs[place].among.offer(each.backlogs[place])
+        if ticket.cached or band.order is not None:
+            self._order(ticket, band, share, now)
+
+    def _order(self, ticket: Ticket, band: Band, share: Share, now: float) -> None:
+        """Count the ticket among those that may go before their turn, if a cached prompt might expire in it."""
+        if band.order is not None:
+            if not share.paused:
+                band.order.add(ticket, now)
+            return
+        if ticket.cached < WORTH or (band.waiting < band.order_above and now < band.order_from):
+            return
+        band.order_above, band.order_from = 2 * band.waiting, now + 1.0
+        cached, ticket.cached = ticket.cached, 0
+        all_s = AS_LONG * self._takes_s(ticket) * band.waiting
+        ticket.cached = cached
+        if all_s > ticket.warm_until - now:
+            band.order = WarmFirst(self._takes_s)
+            for each in band.tickets():
+                band.order.add(each, now)
+
+    def warmed(self, ticket: Ticket, now: float) -> None:
+        """Note what of a waiting ticket's prompt is in the provider's cache now."""
+        band = self._bands[ticket.request.family, ticket.priority]
+        self._order(ticket, band, self._shares[ticket.agent.name], now)
 
     def drop(self, ticket: Ticket) -> None:
         """Remove a ticket whose state is no longer QUEUED; its entries are skipped when they come up."""
@@ -118,6 +148,8 @@ class LaneQueue:
         self.waiting -= 1
         band = self._bands[place]
         share = self._shares[ticket.agent.name]
+        if band.order is not None:
+            band.order.leave(ticket)
         if band.turn is not None and band.turn.share is share and ticket.state is TicketState.IN_FLIGHT:
             band.turn = None
         for each in share.line:
@@ -234,10 +266,18 @@ class LaneQueue:
         """Return the ticket that is next in line, by family."""
         heads: dict[str, Ticket] = {}
         for (family, priority), band in self._bands.items():
-            head = band.head(now)
+            head = band.head(now) if band.order is None else self._head(family, band, band.order, now)
             if head is not None and (family not in heads or priority < heads[family].priority):
                 heads[family] = head[2]
         return heads
+
+    def _head(self, family: str, band: Band, order: WarmFirst, now: float) -> Head | None:
+        """Return the band's ticket to send next, with its sort key."""
+        if (ticket := order.first(now)) is None:
+            return band.head(now)
+        share = self._shares[ticket.agent.name]
+        first = share.backlogs[family, band.priority].first(now)
+        return (BEFORE_ALL + now, *(first or ((LATE, now, ticket.entry), ticket)), share)
 
     def _best(
         self, now: float, delay_s: Callable[[Ticket, float], float], held: dict[str, Band]
@@ -250,7 +290,7 @@ class LaneQueue:
             for (family, _), band in self._bands.items():
                 if band.priority is not priority or family in held:
                     continue
-                head = band.head(now)
+                head = band.head(now) if band.order is None else self._head(family, band, band.order, now)
                 if head is None:
                     continue
                 delay = delay_s(head[2], now)
@@ -328,6 +368,10 @@ class LaneQueue:
                         tally.catch_up(each.levels[priority])
             share.paused = paused
             self._offer_again(share)
+            for place, backlog in share.backlogs.items():
+                if (order := self._bands[place].order) is not None:
+                    for ticket in backlog.tickets():
+                        order.leave(ticket) if paused else order.add(ticket, order.now)
 
     def forget(self, agent: str) -> None:
         """Drop what is kept of an agent that is gone."""
@@ -342,21 +386,23 @@ class LaneQueue:
         while left and count:
             rank = partial(self._rank_by, now=now, since=since, last_grant=last_grant, contended=contended)
             priority = min(left, key=rank)
-            entry = next(left[priority], None)
-            if entry is None:
+            ticket = next(left[priority], None)
+            if ticket is None:
                 del left[priority]
                 continue
             # As by `served`: a class that goes first because it was passed over does so once.
             count, contended, since[priority] = count - 1, contended + 1, now
             last_grant[priority] = contended
-            yield entry[1]
+            yield ticket
 
-    def _in_turn(self, priority: Priority, now: float) -> Iterator[Entry]:
-        """Yield the tickets of a class, by sort keys, in fair order."""
+    def _in_turn(self, priority: Priority, now: float) -> Iterator[Ticket]:
+        """Yield the tickets of a class: those that go first for what is cached, and the others in fair order."""
         bands = [band for band in self._bands.values() if band.priority is priority]
         turns = [band.turn for band in bands if band.turn is not None and band.kept(now) is not None]
         kept = frozenset(share for backlog in turns for share in backlog.share.line)
-        return in_turn([*bands], now, kept)
+        orders = [band.order for band in bands if band.order is not None]
+        ahead = {ticket.id: ticket for order in orders for ticket in order.ahead(now)}
+        return chain(ahead.values(), (ticket for _, ticket in in_turn([*bands], now, kept) if ticket.id not in ahead))
 
     def left_out(self, now: float) -> Iterator[Ticket]:
         """Yield the waiting tickets of agents that :meth:`pause` leaves out of the order."""

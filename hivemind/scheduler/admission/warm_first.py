@@ -1,0 +1,155 @@
+"""Which waiting tickets of one class and family go before their fair turn, so that cached prompts don't expire.
+
+A prompt that expires while its request waits has to be written anew. That takes more of the limit, so others wait
+longer and expire too: the fleet thrashes. Where the earliest of the cached ones would expire before all that waits can
+be sent, those whose prompts are cached (*warm*) are sent first, in the order in which they expire; the others (*cold*)
+take what is left. Elsewhere the order is fair, as if there were no caches.
+
+The cold ones come first as soon as they could, sent one after the other as they arrived, only just be in time. But
+where one takes more of the limit than :data:`FEW` warm ones do, the warm stay warm, since each that expires makes all
+wait longer; a cold one then goes before them after twice its bound, its client's tries before counted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from heapq import heapify, heappop, heappush
+
+from hivemind.scheduler.ticket import Ticket
+
+WORTH = 8_000
+"""Cached tokens from which on a ticket counts as warm: about a cent or two, for which others may wait."""
+BOUND = 0.91
+"""A cold ticket is to be sent within this part of the time that it may wait."""
+FEW = 4.0
+DEARER_S = 0.00175
+"""For each cached token a warm ticket goes so much earlier than by its expiry, while more expire here than can be
+served: then the cheapest do."""
+MOST_EARLIER_S = 175.0
+LOSS, FORGOTTEN_S = 0.35, 300.0
+"""Each that expires while it waits adds so much to the part of this that counts, which fades in so many seconds."""
+STEP_S = 10.0  # cold tickets are counted by when they are due, in steps of so many seconds
+SPARE = 16  # invalid entries that a heap may keep
+_NEVER = 1e12
+_Entry = tuple[float, int, Ticket]
+
+
+class WarmFirst:
+    """The waiting tickets that aren't left out of the order. Every operation costs O(log n) of them."""
+
+    def __init__(self, takes_s: Callable[[Ticket], float]) -> None:
+        """`takes_s` returns for how long a ticket takes all of what limits its family."""
+        self._takes_s = takes_s
+        self._warm: list[_Entry] = []
+        self._cold: list[_Entry] = []  # by when they are due
+        self._counted: dict[int, tuple[float, float, int | None]] = {}
+        """By ticket: what sorts it, what it takes and, if it is cold, the step in which it is due."""
+        self._all_s = self._cold_s = 0.0  # what all take, and the cold ones
+        self._steps: dict[int, list[float]] = {}
+        """By step: what those that are due in it take, and their number."""
+        self._must_at = math.inf  # no cold one has to come first before this moment
+        self._losses, self._lost_at = 0.0, -math.inf
+        self.now = 0.0
+        """The latest moment that it was told of."""
+
+    def add(self, ticket: Ticket, now: float) -> None:
+        """Count a ticket that waits, or count it anew since its prompt is in the cache until later, or no longer."""
+        if ticket.id in self._counted:
+            self.leave(ticket)
+        self.now = now
+        if ticket.cached and ticket.warm_until <= now:
+            ticket.cached = 0
+        takes_s = self._takes_s(ticket)
+        self._all_s += takes_s
+        if ticket.cached >= WORTH:
+            heap, at, step = self._warm, ticket.warm_until, None
+            if self._losses:
+                at -= self._lossy(now) * min(DEARER_S * ticket.cached, MOST_EARLIER_S)
+        else:
+            heap, at = self._cold, _due_at(ticket)
+            step = int(min(at, _NEVER) // STEP_S)
+            if (in_step := self._steps.get(step)) is None:
+                in_step = self._steps[step] = [0.0, 0]
+            in_step[0] += takes_s
+            in_step[1] += 1
+            self._cold_s += takes_s
+            # Or later, which `_must` finds out.
+            self._must_at = min(self._must_at - takes_s, step * STEP_S - self._cold_s)
+        self._counted[ticket.id] = at, takes_s, step
+        heappush(heap, (at, ticket.entry, ticket))
+        if len(heap) > 2 * len(self._counted) + SPARE:  # entries of those that left
+            heap[:] = [entry for entry in heap if self._stands(entry)]
+            heapify(heap)
+
+    def leave(self, ticket: Ticket) -> None:
+        """Count a ticket no longer."""
+        if (counted := self._counted.pop(ticket.id, None)) is None:
+            return
+        _, takes_s, step = counted
+        self._all_s -= takes_s
+        if step is not None:
+            self._cold_s -= takes_s
+            in_step = self._steps[step]
+            in_step[0] -= takes_s
+            in_step[1] -= 1
+            if not in_step[1]:
+                del self._steps[step]
+
+    def first(self, now: float) -> Ticket | None:
+        """Return the ticket that goes before all others; None: the order is fair."""
+        self.now = now
+        warm, cold = self._warm, self._cold
+        while warm:
+            stands = self._stands(warm[0])
+            ticket = warm[0][2]
+            if stands and ticket.warm_until > now:
+                break
+            heappop(warm)
+            if stands:
+                self._losses, self._lost_at = min(1.0, self._lossy(now) + LOSS), now
+                self.add(ticket, now)  # as a cold one
+        if not warm or now + self._all_s < warm[0][0]:
+            return None
+        while cold and not self._stands(cold[0]):
+            heappop(cold)
+        if cold:
+            due_at, _, oldest = cold[0]
+            few_s = FEW * self._counted[ticket.id][1]
+            if now > due_at + _bound_s(oldest) or (self._counted[oldest.id][1] <= few_s and self._must(now)):
+                return oldest
+        return ticket
+
+    def ahead(self, now: float) -> Iterator[Ticket]:
+        """Yield those that go before the others, for people."""
+        if (first := self.first(now)) is not None:
+            yield first
+            yield from (entry[2] for entry in sorted(self._warm) if self._stands(entry) and entry[2] is not first)
+
+    def _must(self, now: float) -> bool:
+        """Whether the cold ones, sent from now on in order of arrival, would come too late."""
+        if now >= self._must_at:
+            takes_s, self._must_at = 0.0, math.inf
+            for step in sorted(self._steps):
+                takes_s += self._steps[step][0]
+                self._must_at = min(self._must_at, step * STEP_S - takes_s)
+                if self._must_at <= now:
+                    return True
+        return False
+
+    def _lossy(self, now: float) -> float:
+        """Return how much expires lately while it waits, from 0 to 1."""
+        return self._losses * math.exp((self._lost_at - now) / FORGOTTEN_S) if self._losses else 0.0
+
+    def _stands(self, entry: _Entry) -> bool:
+        """Whether a heap's entry is the present one of a ticket that waits."""
+        counted = self._counted.get(entry[2].id)
+        return counted is not None and counted[0] == entry[0] and entry[2].entry == entry[1]
+
+
+def _due_at(ticket: Ticket) -> float:
+    return ticket.arrived_at - ticket.request.waited_s + _bound_s(ticket)
+
+
+def _bound_s(ticket: Ticket) -> float:
+    return BOUND * (ticket.expires_at - ticket.arrived_at)

@@ -1,0 +1,72 @@
+"""What a provider keeps in its cache of an agent's last prompt, and until when.
+
+An expired prompt is written anew, at 12 to 50 times the price of reading it, and mostly counts toward the limit of
+input tokens, where one that is read doesn't.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hivemind.scheduler.types import Usage
+
+LEAST = 1024
+"""Tokens of the shortest prefix that any of these providers keeps; for some models it is 2,048 or 4,096."""
+SHRUNK = 0.9
+"""A prompt shorter than this share of the last one was compacted or is another: little of it is in the cache."""
+ON_THE_WAY_S = 5.0  # so much earlier than the provider forgets a prompt it is taken for forgotten
+HOUR_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Caching:
+    """What one provider keeps of prompts."""
+
+    kept_s: float
+    """Seconds from the last use of a prefix."""
+    automatic: bool
+    """Of each prompt, so that an answer that states no cache was still written to one."""
+
+
+CACHING = {
+    # Five minutes, renewed by each use; an hour where the request asks for it, which its usage states.
+    # https://platform.claude.com/docs/en/build-with-claude/prompt-caching
+    "anthropic": Caching(300.0, automatic=False),
+    # "5 to 10 minutes of inactivity, up to one hour": https://platform.openai.com/docs/guides/prompt-caching
+    "openai": Caching(300.0, automatic=True),
+    # https://learn.microsoft.com/azure/ai-foundry/openai/how-to/prompt-caching
+    "azure": Caching(300.0, automatic=True),
+    # Implicit caching; no time is stated, so as the others: https://ai.google.dev/gemini-api/docs/caching
+    "google": Caching(300.0, automatic=True),
+    "generic": Caching(300.0, automatic=False),  # a gateway to any of them: what its usage states
+}
+"""By profile, as documented in November 2026. A server at home isn't in it: a prompt that it forgot costs no money."""
+
+
+@dataclass(slots=True, eq=False)
+class Cached:
+    """The last prompt that an agent sent to a model, and what of it is in the cache."""
+
+    tokens: int
+    until: float
+    kept_s: float
+    input: int  # tokens of the whole prompt
+    size_chars: int
+
+    def expected(self, now: float, size_chars: int, estimated: int, chars_per_token: float) -> int:
+        """Return the tokens that a prompt of this size, sent now, will likely read from the cache."""
+        if now >= self.until or size_chars < SHRUNK * self.size_chars:
+            return 0
+        fresh = self.input - self.tokens + max(0, size_chars - self.size_chars) / chars_per_token
+        return max(0, round(estimated - fresh))
+
+
+def cached(caching: Caching, last: Cached | None, size_chars: int, usage: Usage, began_at: float) -> Cached | None:
+    """Return what is cached after an answer that began then; the last one, where this one had nothing to do with it."""
+    tokens = usage.total_input if caching.automatic else usage.cached
+    if tokens < LEAST:
+        return last
+    kept_s = caching.kept_s
+    if usage.cache_write_1h_tokens or (last is not None and last.kept_s == HOUR_S and not usage.cache_write_tokens):
+        kept_s = HOUR_S
+    return Cached(tokens, began_at + kept_s - ON_THE_WAY_S, kept_s, usage.total_input, size_chars)
