@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from hivemind.journal.files import find
 from hivemind.journal.importers import FORMATS
 from hivemind.journal.importers.looking_back import look_back
 from hivemind.journal.importers.told import Told
+from hivemind.journal.index.player import Player
 from hivemind.journal.read.reader import open_journal
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Usage
@@ -226,6 +228,21 @@ def test_tables(
     assert sorted(journal.began.unknown) == unknown
     ends = [event.duration_s for event in journal.events() if isinstance(event, ev.Finished)]
     assert all((length is None) is ("durations" in unknown) for length in ends)
+
+
+def test_what_is_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Tokens and times that no request has are unknown in every figure, and not 0."""
+    path = tmp_path / "moments.csv"
+    path.write_text("when\n1795941922\n1795941923\n")
+    found, _ = stats(tmp_path, capsys, str(path), "--columns", "start=when")
+    assert [found[name] for name in ("tokens", "dollars", "wall_s", "busiest")] == [None] * 4
+    assert found["requests"] == 2
+    assert main(["journal", "stats", "it", "--state-dir", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"{name} not recorded" in " ".join(shown.split()) for name in ("tokens", "dollars", "time"))
+    with closing(Player(find("it", tmp_path), indexed=False)) as player:
+        damage = player.damage
+    assert damage == ("not recorded: rate limits; how long requests took; tokens",)
 
 
 def test_named_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
