@@ -292,6 +292,26 @@ def test_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert not (tmp_path / "x" / "journals").exists()
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"type": ["list"], "sessionId": {}, "timestamp": 5}\n',
+        '{"type": "api-request", "sessionId": "s", "id": "i", "timestamp": "0001-01-01T00:00:00Z", "params": {}}\n',
+        '{"timestamp": -1, "input_length": 5, "output_length": 5}\n',
+        json.dumps([{**LITELLM, "startTime": 1e300}]),
+        json.dumps([{**LANGFUSE, "type": ["GENERATION"]}]),
+        "TIMESTAMP,ContextTokens,GeneratedTokens\nnever,NaN,1e400\n",
+        "[" * 5000,
+    ],
+)
+def test_values_that_cant_be(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    """What no program writes is refused in one line."""
+    path = tmp_path / "odd"
+    path.write_text(text)
+    assert main(["journal", "import", str(path), "--state-dir", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
 def test_look_back(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """It finds what is on the machine, counts as the provider did, and says where nothing can be foretold."""
     shutil.copytree(CODE, tmp_path / ".claude" / "projects" / "w")
