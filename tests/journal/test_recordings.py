@@ -322,7 +322,7 @@ def test_look_back(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypat
         found = json.loads(capsys.readouterr().out)
         assert [found[name] for name in ("requests", "agents", "unanswered", "tokens")] == [8, 3, 0, 155_463]
         assert found["failed"] == {"429": 2, "529": 3}
-        assert found["dollars"] == pytest.approx(0.27744255)
+        assert [found["dollars"], found["stated_dollars"]] == pytest.approx([0.27744255] * 2)
         assert sum(found["lost_s"].values()) == pytest.approx(6.72, abs=0.1)
         assert "can't be said: it doesn't hold the limits of anthropic" in found["foretold"]
     assert main(["look-back", "--state-dir", str(tmp_path / "state")]) == 0

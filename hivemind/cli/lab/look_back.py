@@ -25,7 +25,8 @@ from hivemind.journal.importers import FORMATS
 from hivemind.journal.importers.looking_back import LookBack, look_back
 from hivemind.journal.importers.making import journal_of, key_of
 from hivemind.journal.importers.sources import FOLDER, HTTP, Shelf, find_sources, tales_of
-from hivemind.journal.importers.told import without_copies
+from hivemind.journal.importers.told import stated_dollars, without_copies
+from hivemind.providers.published import Published, published
 from hivemind.store.atomic import output_file
 from hivemind.text.humanise import count, dollars, duration, plural
 from hivemind.text.table import width, wrapped
@@ -40,12 +41,14 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     sources = f"files, folders and patterns [those of Claude Code and Codex in your home]: {FORMATS}"
     add("source", metavar="SOURCE", nargs="*", help=sources)
     add("--days", metavar="N", help="without SOURCE: of sessions of the last N days [7]")
+    add("--provider", metavar="NAME", help="simulate the limits of this provider")
+    add("--tier", metavar="TIER", help="as they are published for this tier, such as 4")
     add("--json", action="store_true", help="print JSON")
     add_folder_flags(parser)
 
 
 def _run(namespace: argparse.Namespace) -> int:
-    days = _days(namespace)
+    days, tier = _days(namespace), published(namespace.provider, namespace.tier)
     found = find_sources(namespace.source or _homes())
     if not namespace.source:
         since = time.time() - days * 86_400
@@ -61,8 +64,11 @@ def _run(namespace: argparse.Namespace) -> int:
         if not told:
             raise UsageError("no request of a model is in these files")
         seen = look_back(told, prices_at(max(each.at for each in told)))
+        seen.stated_dollars = stated_dollars(tales)
         progress.tell("simulating...")
-        foretold = _foretold([str(each.path) for each in found.sources], state, key_of(found, None))
+        foretold = _foretold(
+            [str(each.path) for each in found.sources], state, f"{key_of(found, None)}-{namespace.tier or ''}", tier
+        )
     if namespace.json:
         return print_json({**vars(seen), "foretold": foretold})
     room = width() or 100
@@ -99,7 +105,7 @@ def _homes() -> list[str]:
     return there
 
 
-def _foretold(paths: list[str], state: Path, key: str) -> str:
+def _foretold(paths: list[str], state: Path, key: str, tier: tuple[Published, ...]) -> str:
     """What HiveMind would have changed; it is kept, because it takes a minute to compute. Empty: the extra `lab` isn't
     installed."""
     kept = state / FOLDER / f"{key}.json"
@@ -115,7 +121,7 @@ def _foretold(paths: list[str], state: Path, key: str) -> str:
     from hivemind.lab.simulate.recording import load
 
     price = prices_at()
-    recording = load((journal_of(paths, state).path,), price)
+    recording = load((journal_of(paths, state).path,), price, tier=tier)
     if recording.unsaid:
         sentence = f"What it would have changed can't be said: {recording.unsaid}."
     else:
@@ -137,6 +143,8 @@ def _lines(seen: LookBack, foretold: str) -> list[str]:
     )
     blind = f" (without {count(seen.unpriced_tokens)} tokens whose price isn't known)" if seen.unpriced_tokens else ""
     unmetered = f"; of {plural(seen.unmetered, 'answer')} no tokens are recorded" if seen.unmetered else ""
+    own = seen.stated_dollars
+    stated = "" if own is None else f"; Claude Code itself counted {dollars(own)}"
     hidden = " (Codex doesn't record refusals)" if "codex" in seen.sources else ""
     return [
         f"{sessions}, {_day(seen.began)} to {_day(seen.ended)}",
@@ -145,7 +153,7 @@ def _lines(seen: LookBack, foretold: str) -> list[str]:
         f"time lost         {lost or 'none to failed attempts'}",
         f"errors            {plural(seen.unanswered, 'request')} ended in one",
         f"tokens            {count(seen.tokens)}{unmetered}",
-        f"dollars           {dollars(seen.dollars)} by public prices{blind}",
+        f"dollars           {dollars(seen.dollars)} by public prices{blind}{stated}",
         f"cache expiry      {dollars(seen.expired_dollars)} for {plural(seen.expired, 'prompt')} written again after it"
         " had expired",
         f"with HiveMind     {foretold or f'{_INSTALL} computes what it would have changed'}",

@@ -39,6 +39,8 @@ class LookBack:
     unmetered: int = 0
     """Answers of which no tokens are known."""
     dollars: float = 0.0
+    stated_dollars: float | None = None
+    """What the programs themselves counted; None: they don't say."""
     unpriced_tokens: int = 0
     expired_dollars: float = 0.0
     """What was paid for writing prompts again that the cache had forgotten."""

@@ -42,8 +42,6 @@ class Made:
     summary: str
     notes: list[str]
     """What was left out, a line each."""
-    dollars: float | None
-    """What the recording program itself says that it used; None: it doesn't."""
 
 
 def make_journal(
@@ -97,9 +95,7 @@ def make_journal(
         )
     if first.not_recorded:
         notes.append(f"not recorded: {first.not_recorded}")
-    stated = [dollars for tale in tales for dollars in tale.dollars.items()]
-    most = {run: max(cost for other, cost in stated if other == run) for run, _ in stated}
-    return Made(path, name, summary, notes, sum(most.values()) if most else None)
+    return Made(path, name, summary, notes)
 
 
 def journal_of(
@@ -111,7 +107,7 @@ def journal_of(
     name = f"{found.sources[0].kind}-{key_of(found, layout)}"
     path = part_path(folder, name, 1)
     if path.is_file():
-        return Made(path, name, "", [], None)
+        return Made(path, name, "", [])
     _remove_old(folder)
     return make_journal(found, state_dir, folder=folder, name=name, tell=tell)
 

@@ -93,6 +93,14 @@ def without_copies(tales: Iterable[Tale]) -> Iterator[Told]:
     yield from copies.values()
 
 
+def stated_dollars(tales: Iterable[Tale]) -> float | None:
+    """What the programs themselves say that they used; None: they don't. A resumed or forked run counts on."""
+    most: dict[str, float] = {}
+    for run, dollars in (each for tale in tales for each in tale.dollars.items()):
+        most[run] = max(dollars, most.get(run, 0.0))
+    return sum(most.values()) if most else None
+
+
 def _own(tale: Tale) -> list[float]:
     return [told.at for told in tale.attempts if not told.copied] or [told.at for told in tale.attempts]
 
