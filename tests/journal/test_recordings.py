@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,12 @@ from hivemind.cli.main import main
 from hivemind.journal.files import find
 from hivemind.journal.importers import FORMATS
 from hivemind.journal.importers.looking_back import look_back
+from hivemind.journal.importers.making import journal_of
 from hivemind.journal.importers.told import Told
 from hivemind.journal.index.player import Player
 from hivemind.journal.read.reader import open_journal
+from hivemind.lab.fit.limiter import TokenBucket
+from hivemind.lab.simulate.recording import load
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Usage
 
@@ -360,3 +364,47 @@ def test_honest_what_if(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert any("published on 2026-05-22" in note for note in found["notes"])
     assert main([*asked, "--tier", "9"]) == 2
     assert "--tier: must be one of" in capsys.readouterr().err
+
+
+def test_limits_inferred_from_refusals(tmp_path: Path) -> None:
+    """A bucket that explains when 429s came is found, and simulated as headers would have told of it."""
+    bucket, due = TokenBucket(120, 60.0, 8), [(agent * 0.1, agent, 0, 0) for agent in range(8)]
+    logs: list[list[dict[str, Any]]] = [[] for _ in due]
+    while due:
+        at, agent, number, tries = due.pop(due.index(min(due)))
+        ident = f"{agent}-{number}-{tries}"
+        begun = {"type": "api-request", "id": ident, "timestamp": 1.7e9 + at, "params": {"model": "claude-sonnet-4-5"}}
+        usage = {"input_tokens": 100, "output_tokens": 60}
+        message = {"id": f"msg_{ident}", "model": "claude-sonnet-4-5", "usage": usage}
+        answered = {"type": "assistant", "requestRef": ident, "timestamp": 1.7e9 + at + 0.5, "message": message}
+        pause_s = 0.5 * 2**tries * (1 + agent / 20)
+        refused = {"type": "system", "subtype": "api_error", "uuid": ident, "timestamp": 1.7e9 + at + 0.01}
+        refused |= {"error": {"status": 429}, "retryInMs": 1000 * pause_s}
+        if bucket.wait_s(at, 1.0):
+            logs[agent] += [begun, refused]
+            due.append((at + 0.01 + pause_s, agent, number, tries + 1))
+            continue
+        bucket.take(at, 1.0)
+        logs[agent] += [begun, answered]
+        if number < 11:
+            due.append((at + 0.9, agent, number + 1, 0))
+    for agent, lines in enumerate(logs):
+        texts = (
+            json.dumps(
+                {
+                    **line,
+                    "sessionId": f"s{agent}",
+                    "timestamp": datetime.fromtimestamp(line["timestamp"], UTC).isoformat(),
+                }
+            )
+            for line in lines
+        )
+        (tmp_path / f"{agent}.jsonl").write_text("\n".join(texts))
+    recording = load((journal_of([str(tmp_path / "*.jsonl")], tmp_path).path,))
+    (provider,) = recording.providers.values()
+    assert recording.unsaid == ""
+    (limit,) = provider.limits
+    assert (limit.size, limit.reported) == (8, True)
+    assert limit.limit == pytest.approx(120, 0.1)
+    (lane,) = recording.lanes.values()
+    assert (lane.rpm, lane.tpm) == (0, 0)

@@ -20,6 +20,8 @@ from hivemind.scheduler.types import FailureKind, WindowKind
 from hivemind.text.humanise import plural
 
 _MINUTE_S = 60.0
+_TELLING = frozenset({"anthropic", "openai"})
+"""Their headers tell of limits, so a real HiveMind would know them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,9 @@ def with_limits(
         elif provider.limits or provider.places is not None:
             told = "; ".join(text for limit in provider.limits for text in limit.sentences())
             seen.notes.append(f"{upstream}: its limits are inferred from its refusals{f' ({told})' if told else ''}")
+            if provider.lane.provider in _TELLING and provider.untold.limits:
+                untold = provider.untold.reported()
+                seen.providers[key] = replace(provider, limits=list(untold.limits), untold=untold)
         elif hides_refusals:
             return replace(
                 seen, unsaid=f"it holds neither the limits of {upstream} nor what was refused{_named(provider)}"
