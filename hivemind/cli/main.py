@@ -68,6 +68,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
     "journal": {
         "journal": ("journal.command", "list, show, count, export or import what was recorded"),
+        "look-back": ("lab.look_back", "what your clients recorded by themselves, and what HiveMind would change"),
         "what-if": ("lab.what_if", "simulate a recorded run with other settings, and compare"),
         "tune": ("lab.tune", "search for settings that would have served recorded traffic better"),
         "replay": ("lab.replay", "load test: send recorded traffic to a live target"),

@@ -65,6 +65,10 @@ class JournalBegan(Event, frozen=True):
         """It is another program's recording: HiveMind had no part in it."""
         return self.source not in ("proxy", "what-if")
 
+    def lacks(self, name: str) -> bool:
+        """Whether this isn't recorded of any request."""
+        return 0 < self.imported <= self.unknown.get(name, 0)
+
     @property
     def not_recorded(self) -> str:
         """What the recording doesn't hold, in words; empty: nothing that is known of."""

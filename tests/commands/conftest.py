@@ -21,6 +21,7 @@ from hivemind.lab.simulate.overrides import Change
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.tune.simulations import Simulations
 from hivemind.processes import Beside
+from hivemind.providers.published import Published
 from hivemind.scheduler.types import Price
 
 
@@ -60,10 +61,10 @@ _FORESEEN: dict[object, _Foreseen] = {}
 def foreseen_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same journal is read once and asked the same once for all tests of a worker, with as few draws as may be."""
 
-    def load(paths: Sequence[Path], price: Price | None = None) -> Recording:
+    def load(paths: Sequence[Path], price: Price | None = None, *, tier: tuple[Published, ...] = ()) -> Recording:
         key = tuple((path.name, path.read_bytes()) for path in paths)
         if key not in _FORESEEN:
-            _FORESEEN[key] = _Foreseen(recordings.load(paths, price))
+            _FORESEEN[key] = _Foreseen(recordings.load(paths, price, tier=tier))
         return _FORESEEN[key].recording
 
     def answer(recording: Recording, changes: Sequence[Change], price: Price | None, **_: object) -> Prediction:

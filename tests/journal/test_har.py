@@ -66,6 +66,16 @@ def test_a_stream(tmp_path: Path) -> None:
     assert (finished.at, finished.duration_s, finished.usage) == (2.25, 2.25, Usage(90, 0, 0, 7))
 
 
+def test_times_of_events(tmp_path: Path) -> None:
+    """Where the events' own times are kept, the first content came with the first of them, not with the head."""
+    timings = {"blocked": 0.0, "send": 0.0, "wait": 2.0, "receive": 1500.0}
+    made = entry(headers={"x-api-key": KEY}, timings=timings)
+    began = parse_moment("2026-11-21T18:00:00Z") or 0.0
+    made["_eventSourceMessages"] = [{"time": began + late_s, "data": "{}"} for late_s in (0.4, 0.9)]
+    (first,) = of_kind(imported(tmp_path, har(tmp_path / "a.har", made)), ev.FirstContent)
+    assert first.ttft_s == pytest.approx(0.4)
+
+
 def test_retries(tmp_path: Path) -> None:
     """Attempts that say that they are one request's are joined; rate limits are read, and the fault judged."""
     limits = {

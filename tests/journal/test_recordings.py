@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,15 @@ from journal.recordings import HERE
 from hivemind.cli.main import main
 from hivemind.journal.files import find
 from hivemind.journal.importers import FORMATS
+from hivemind.journal.importers.looking_back import look_back
+from hivemind.journal.importers.making import journal_of
+from hivemind.journal.importers.told import Told
+from hivemind.journal.index.player import Player
 from hivemind.journal.read.reader import open_journal
+from hivemind.lab.fit.limiter import TokenBucket
+from hivemind.lab.simulate.recording import load
 from hivemind.scheduler import events as ev
+from hivemind.scheduler.types import Usage
 
 SESSIONS = HERE / "sessions"
 CODE, REFUSED, CODEX = (SESSIONS / name for name in ("claude-code-2.1.332-a", "claude-code-2.1.332-b", "codex-0.171.0"))
@@ -123,6 +132,36 @@ def test_an_older_session(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert granted == [0.0, 2.0]
 
 
+SPAN: dict[str, Any] = {
+    **{"traceId": "t1", "startTimeUnixNano": "1795941922000000000", "endTimeUnixNano": "1795941924500000000"},
+    "status": {},
+    "attributes": [
+        {"key": "gen_ai.operation.name", "value": {"stringValue": "chat"}},
+        {"key": "gen_ai.request.model", "value": {"stringValue": "claude-sonnet-4-5"}},
+        {"key": "gen_ai.usage.input_tokens", "value": {"intValue": "100"}},
+        {"key": "gen_ai.usage.cache_read.input_tokens", "value": {"intValue": "60"}},
+        {"key": "gen_ai.usage.output_tokens", "value": {"intValue": "20"}},
+        {"key": "gen_ai.input.messages", "value": {"stringValue": "CANARY"}},
+    ],
+}
+TOO_MANY = {"key": "http.response.status_code", "value": {"intValue": "429"}}
+SPANS = [
+    {**SPAN, "spanId": "a"},
+    {**SPAN, "spanId": "b", "status": {"code": 2}, "attributes": [*SPAN["attributes"][:2], TOO_MANY]},
+    {**SPAN, "spanId": "c", "attributes": [{"key": "http.method", "value": {"stringValue": "GET"}}]},
+]
+OTLP = {"resourceSpans": [{"resource": {"attributes": []}, "scopeSpans": [{"spans": SPANS}]}]}
+HELICONE = {
+    **{"request_id": "h1", "request_created_at": "2026-11-28T10:00:00Z", "response_created_at": "2026-11-28T10:00:03Z"},
+    **{"response_status": 200, "request_model": "gpt-4o", "prompt_tokens": 100, "completion_tokens": 20},
+    **{"time_to_first_token": 700, "request_user_id": "bob", "request_body": "CANARY"},
+}
+LANGFUSE = {
+    **{"id": "o1", "traceId": "t1", "type": "GENERATION", "model": "gpt-4o", "level": "DEFAULT", "input": "CANARY"},
+    **{"startTime": "2026-11-28T10:00:00Z", "endTime": "2026-11-28T10:00:03Z"},
+    "completionStartTime": "2026-11-28T10:00:01Z",
+    "usageDetails": {"input": 40, "input_cached_tokens": 60, "output": 20, "total": 120},
+}
 TABLES = [
     ("burst.csv", BURST + "9,GPT-4,417,0,417,API log\n", (2, 907, 1), ["durations", "errors", "limits"]),
     (
@@ -149,6 +188,20 @@ TABLES = [
         "failed.jsonl",
         json.dumps({**LITELLM, "status": "failure", "metadata": {"error_information": {"error_code": "429"}}}),
         (1, 120, 1),
+        ["limits"],
+    ),
+    ("otlp.json", json.dumps(OTLP, indent=1), (2, 120, 1), ["limits"]),
+    ("otlp.jsonl", json.dumps(OTLP) + "\n", (2, 120, 1), ["limits"]),
+    (
+        "helicone.jsonl",
+        json.dumps(HELICONE) + "\n" + json.dumps({**HELICONE, "request_id": "h2", "response_status": 429}) + "\n",
+        (2, 240, 1),
+        ["limits"],
+    ),
+    (
+        "langfuse.json",
+        json.dumps({"data": [LANGFUSE, {**LANGFUSE, "id": "o2", "type": "SPAN"}]}),
+        (1, 120, 0),
         ["limits"],
     ),
     (
@@ -179,6 +232,21 @@ def test_tables(
     assert sorted(journal.began.unknown) == unknown
     ends = [event.duration_s for event in journal.events() if isinstance(event, ev.Finished)]
     assert all((length is None) is ("durations" in unknown) for length in ends)
+
+
+def test_what_is_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Tokens and times that no request has are unknown in every figure, and not 0."""
+    path = tmp_path / "moments.csv"
+    path.write_text("when\n1795941922\n1795941923\n")
+    found, _ = stats(tmp_path, capsys, str(path), "--columns", "start=when")
+    assert [found[name] for name in ("tokens", "dollars", "wall_s", "busiest")] == [None] * 4
+    assert found["requests"] == 2
+    assert main(["journal", "stats", "it", "--state-dir", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"{name} not recorded" in " ".join(shown.split()) for name in ("tokens", "dollars", "time"))
+    with closing(Player(find("it", tmp_path), indexed=False)) as player:
+        damage = player.damage
+    assert damage == ("not recorded: rate limits; how long requests took; tokens",)
 
 
 def test_named_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -226,3 +294,117 @@ def test_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert main(["journal", "import", str(other), "--state-dir", str(tmp_path / "x")]) == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert not (tmp_path / "x" / "journals").exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"type": ["list"], "sessionId": {}, "timestamp": 5}\n',
+        '{"type": "api-request", "sessionId": "s", "id": "i", "timestamp": "0001-01-01T00:00:00Z", "params": {}}\n',
+        '{"timestamp": -1, "input_length": 5, "output_length": 5}\n',
+        json.dumps([{**LITELLM, "startTime": 1e300}]),
+        json.dumps([{**LANGFUSE, "type": ["GENERATION"]}]),
+        "TIMESTAMP,ContextTokens,GeneratedTokens\nnever,NaN,1e400\n",
+        "[" * 5000,
+    ],
+)
+def test_values_that_cant_be(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    """What no program writes is refused in one line."""
+    path = tmp_path / "odd"
+    path.write_text(text)
+    assert main(["journal", "import", str(path), "--state-dir", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_look_back(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It finds what is on the machine, counts as the provider did, and says where nothing can be foretold."""
+    shutil.copytree(CODE, tmp_path / ".claude" / "projects" / "w")
+    for name, value in (("HOME", str(tmp_path)), ("CLAUDE_CONFIG_DIR", ""), ("CODEX_HOME", "")):
+        monkeypatch.setenv(name, value)
+    for _ in range(2):  # the second time of what was kept
+        assert main(["look-back", "--json", "--state-dir", str(tmp_path / "state")]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert [found[name] for name in ("requests", "agents", "unanswered", "tokens")] == [8, 3, 0, 155_463]
+        assert found["failed"] == {"429": 2, "529": 3}
+        assert [found["dollars"], found["stated_dollars"]] == pytest.approx([0.27744255] * 2)
+        assert sum(found["lost_s"].values()) == pytest.approx(6.72, abs=0.1)
+        assert "can't be said: it doesn't hold the limits of anthropic" in found["foretold"]
+    assert main(["look-back", "--state-dir", str(tmp_path / "state")]) == 0
+    assert len(capsys.readouterr().out.splitlines()) <= 12
+    shutil.rmtree(tmp_path / ".claude")
+    assert main(["look-back", "--state-dir", str(tmp_path / "state")]) == 2
+    assert "no sessions of Claude Code or Codex are on this machine" in capsys.readouterr().err
+
+
+def test_what_an_expired_cache_cost() -> None:
+    """A prompt that is written again after its cache had forgotten it costs the difference to reading it."""
+
+    def told(at: float, read: int, written: int) -> Told:
+        usage = Usage(5, read, written, 10)
+        return Told(at, "s", "claude-code", "claude-sonnet-4-5", f"{at}", usage=usage, end=at + 1)
+
+    def price(_provider: str, _model: str, usage: Usage) -> float:
+        return usage.cache_read_tokens * 1.0 + usage.cache_write_tokens * 12.5
+
+    seen = look_back([told(0, 0, 100), told(200, 100, 10), told(900, 0, 120), told(1000, 120, 5)], price)
+    assert seen.expired == 1
+    assert seen.expired_dollars == pytest.approx(110 * 11.5)
+
+
+def test_honest_what_if(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without limits nothing is foretold, unless a tier's published limits are named."""
+    asked = ["what-if", str(CODE), "--json", "--state-dir", str(tmp_path)]
+    assert main(asked) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["figures"] == []
+    assert "can't be said" in found["sentence"]
+    assert main([*asked, "--provider", "anthropic", "--tier", "4"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["figures"]
+    assert any("published on 2026-05-22" in note for note in found["notes"])
+    assert main([*asked, "--tier", "9"]) == 2
+    assert "--tier: must be one of" in capsys.readouterr().err
+
+
+def test_limits_inferred_from_refusals(tmp_path: Path) -> None:
+    """A bucket that explains when 429s came is found, and simulated as headers would have told of it."""
+    bucket, due = TokenBucket(120, 60.0, 8), [(agent * 0.1, agent, 0, 0) for agent in range(8)]
+    logs: list[list[dict[str, Any]]] = [[] for _ in due]
+    while due:
+        at, agent, number, tries = due.pop(due.index(min(due)))
+        ident = f"{agent}-{number}-{tries}"
+        begun = {"type": "api-request", "id": ident, "timestamp": 1.7e9 + at, "params": {"model": "claude-sonnet-4-5"}}
+        usage = {"input_tokens": 100, "output_tokens": 60}
+        message = {"id": f"msg_{ident}", "model": "claude-sonnet-4-5", "usage": usage}
+        answered = {"type": "assistant", "requestRef": ident, "timestamp": 1.7e9 + at + 0.5, "message": message}
+        pause_s = 0.5 * 2**tries * (1 + agent / 20)
+        refused = {"type": "system", "subtype": "api_error", "uuid": ident, "timestamp": 1.7e9 + at + 0.01}
+        refused |= {"error": {"status": 429}, "retryInMs": 1000 * pause_s}
+        if bucket.wait_s(at, 1.0):
+            logs[agent] += [begun, refused]
+            due.append((at + 0.01 + pause_s, agent, number, tries + 1))
+            continue
+        bucket.take(at, 1.0)
+        logs[agent] += [begun, answered]
+        if number < 11:
+            due.append((at + 0.9, agent, number + 1, 0))
+    for agent, lines in enumerate(logs):
+        texts = (
+            json.dumps(
+                {
+                    **line,
+                    "sessionId": f"s{agent}",
+                    "timestamp": datetime.fromtimestamp(line["timestamp"], UTC).isoformat(),
+                }
+            )
+            for line in lines
+        )
+        (tmp_path / f"{agent}.jsonl").write_text("\n".join(texts))
+    recording = load((journal_of([str(tmp_path / "*.jsonl")], tmp_path).path,))
+    (provider,) = recording.providers.values()
+    assert recording.unsaid == ""
+    (limit,) = provider.limits
+    assert (limit.size, limit.reported) == (8, True)
+    assert limit.limit == pytest.approx(120, 0.1)
+    (lane,) = recording.lanes.values()
+    assert (lane.rpm, lane.tpm) == (0, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -160,6 +160,16 @@ def _as_json(journal: Journal) -> Callable[[Event], str]:
     return shown
 
 
+_LOST = {
+    "tokens": ("tokens", "wasted_tokens", "unpriced_tokens", "dollars"),
+    "durations": ("wall_s", "busiest", "served_s", "fairness"),
+}
+"""Figures that rest on what a recording may lack."""
+_OF = {"tokens": "tokens", "dollars": "dollars", "time": "wall_s", "at once": "busiest", "fairness": "fairness"}
+"""The figure of a line."""
+NOT_RECORDED = "not recorded"
+
+
 def show_stats(namespace: argparse.Namespace) -> int:
     """Print the figures of a run, or what each agent, model or tree has used in it. Raises: UsageError."""
     if namespace.by is not None:
@@ -169,11 +179,12 @@ def show_stats(namespace: argparse.Namespace) -> int:
     journals = open_named_journals(namespace)
     figures = figures_of(journals, prices_at(journals.began.wall))
     told = journals.notes()
+    unknown = {figure for name, lost in _LOST.items() if journals.began.lacks(name) for figure in lost}
     if namespace.json:
-        facts = {"journal": journals.began.journal, **asdict(figures), "told": told}
-        print_json(facts)
+        known = {name: None if name in unknown else value for name, value in asdict(figures).items()}
+        print_json({"journal": journals.began.journal, **known, "told": told})
     else:
-        show(shown(figures, width()))
+        show(shown(figures, width(), unknown))
     sys.stdout.flush()
     for line in told:
         print_note(line if len(journals.each) > 1 else f"{journals.paths[0].name}: {line}")
@@ -227,9 +238,9 @@ def figures_of(journals: Journals, price: Price | None) -> Figures:
     return tally.figures()
 
 
-def shown(figures: Figures, room: int | None) -> list[str]:
-    """A fact a line, and a table of the waits."""
-    facts = [(name, text) for name, text in _facts(figures) if text]
+def shown(figures: Figures, room: int | None, unknown: Collection[str] = ()) -> list[str]:
+    """A fact a line, and a table of the waits; `unknown`: figures that the recording doesn't hold."""
+    facts = [(name, NOT_RECORDED if _OF.get(name) in unknown else text) for name, text in _facts(figures) if text]
     size = max(len(name) for name, _ in facts)
     rows = [f"{name:<{size}}  {text}" for name, text in facts]
     if figures.waits:

@@ -26,6 +26,7 @@ from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.simulate.scenario_file import scenario
 from hivemind.prices import prices_at
+from hivemind.providers.published import published
 from hivemind.text.humanise import duration, plural
 from hivemind.text.table import Cell, TextColumn, lines, show, styled, width, wrapped
 
@@ -45,6 +46,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
     add("--set", metavar="NAME=VALUE", action="append", default=[], help=setting)
     add("--scenario", metavar="FILE", help="take changes from a TOML file; those of --set come on top")
+    add("--provider", metavar="NAME", help="of a recording without its provider's limits: simulate those of this one")
+    add("--tier", metavar="TIER", help="as they are published for this tier, such as 4")
     add("--out", metavar="FILE", help="write the simulated run as a journal")
     add("--force", action="store_true", help="with --out: overwrite the file")
     add("--json", action="store_true", help="print JSON")
@@ -60,7 +63,9 @@ def _run(namespace: argparse.Namespace) -> int:
     price = prices_at()
     with Progress() as progress:
         progress.tell("reading...")
-        recording = load(paths, price)
+        recording = load(paths, price, tier=published(namespace.provider, namespace.tier))
+        if recording.unsaid:
+            return _unsaid(recording, as_json=namespace.json)
         progress.tell("simulating...")
         runs = partial(on_all_cores, done=lambda done, of: progress.tell(f"simulating, {done} of {of}..."))
         prediction = foretell(recording, changes, price, runs=runs)
@@ -70,6 +75,17 @@ def _run(namespace: argparse.Namespace) -> int:
     if namespace.json:
         return print_json(as_json(recording, prediction, found))
     show(as_text(recording, found))
+    return 0
+
+
+def _unsaid(recording: Recording, *, as_json: bool) -> int:
+    """Say that nothing can be foretold."""
+    sentence = f"What HiveMind would have changed can't be said of {recording.name}: {recording.unsaid}."
+    notes = list(recording.warnings)
+    if as_json:
+        return print_json({"journal": recording.name, "sentence": sentence, "figures": [], "notes": notes})
+    texts = [(printable(sentence), "bold"), *((f"Note: {printable(note)}.", "warn") for note in notes)]
+    show(_paragraphs(texts, width()))
     return 0
 
 

@@ -71,7 +71,7 @@ _decode = msgspec.json.Decoder(_Line).decode
 
 def matches(head: list[dict[str, object]]) -> bool:
     """Whether these are lines of such a file."""
-    return any(line.get("type") in KINDS and isinstance(line.get("payload"), dict) for line in head)
+    return any(str(line.get("type")) in KINDS and isinstance(line.get("payload"), dict) for line in head)
 
 
 def read(path: Path) -> Tale:

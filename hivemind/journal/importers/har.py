@@ -67,6 +67,8 @@ def _entry(values: object) -> Entry:
     status = status if 100 <= status <= 999 else 0
     content = _part(response, "content")
     answer = _body(content)
+    headed_at = began_at + sent_s + wait_s
+    ended_at = headed_at + receive_s
     size = _number(content, "size") or 0
     return Entry(
         method=_text(request, "method").upper() or "GET",
@@ -77,8 +79,8 @@ def _entry(values: object) -> Entry:
         body=_body(_part(request, "postData")),
         began_at=began_at,
         sent_at=began_at + sent_s,
-        first_at=began_at + sent_s + wait_s if status else None,
-        ended_at=began_at + sent_s + wait_s + receive_s,
+        first_at=_first_event(values, headed_at, ended_at) if status else None,
+        ended_at=ended_at,
         status=status,
         answer_headers=_headers(response),
         answer=answer,
@@ -95,6 +97,13 @@ def _times(values: object) -> tuple[float, float, float]:
     if not any(parts.values()):
         parts["wait"] = min(max(0.0, _number(values, "time") or 0.0), _LONGEST_MS) / 1000
     return parts["blocked"], parts["dns"] + parts["connect"] + parts["send"] + parts["wait"], parts["receive"]
+
+
+def _first_event(values: object, headed_at: float, ended_at: float) -> float:
+    """When the first event of a stream came (Chromium keeps their times), else the head of the answer."""
+    events = values.get("_eventSourceMessages") if isinstance(values, dict) else None
+    times = (_number(each, "time") for each in (events if isinstance(events, list) else []))
+    return min((at for at in times if at is not None and headed_at <= at <= ended_at), default=headed_at)
 
 
 def _hints(ours: dict[str, Any], content: dict[str, Any]) -> Hints:

@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ from hivemind.journal.codec import line_of
 from hivemind.journal.files import folder_in, part_path, parts_in
 from hivemind.journal.importers.events import EventBuilder
 from hivemind.journal.importers.parsed import grouped
-from hivemind.journal.importers.sources import FOLDER, Found, Shelf, find_sources, understood
+from hivemind.journal.importers.sources import FOLDER, Found, Shelf, Tell, find_sources, understood
 from hivemind.journal.importers.tables import Layout
 from hivemind.journal.read.reader import gc_paused
 from hivemind.journal.records import JournalBegan, JournalEnded
@@ -31,7 +31,6 @@ from hivemind.text.humanise import plural
 _NAME = re.compile(r"[\w-]{1,80}", re.ASCII)
 _KEPT_S = 7 * 86_400.0
 """Journals that were made to be shown once are kept so long."""
-Tell = Callable[[int, int], object]
 
 
 @dataclass(frozen=True)
@@ -43,8 +42,6 @@ class Made:
     summary: str
     notes: list[str]
     """What was left out, a line each."""
-    dollars: float | None
-    """What the recording program itself says that it used; None: it doesn't."""
 
 
 def make_journal(
@@ -98,9 +95,7 @@ def make_journal(
         )
     if first.not_recorded:
         notes.append(f"not recorded: {first.not_recorded}")
-    stated = [dollars for tale in tales for dollars in tale.dollars.items()]
-    most = {run: max(cost for other, cost in stated if other == run) for run, _ in stated}
-    return Made(path, name, summary, notes, sum(most.values()) if most else None)
+    return Made(path, name, summary, notes)
 
 
 def journal_of(
@@ -108,18 +103,25 @@ def journal_of(
 ) -> Made:
     """A journal of recordings to be looked at, made once for the files as they are. Raises: UsageError."""
     found = find_sources(texts, layout)
-    stamps = []
-    for path in (each.path for each in found.sources):
-        status = path.stat()
-        stamps.append((str(path.resolve()), status.st_size, status.st_mtime_ns))
-    key = blake2b(repr((__version__, sorted(stamps), layout)).encode(), digest_size=6).hexdigest()
     folder = state_dir / FOLDER
-    name = f"{found.sources[0].kind}-{key}"
+    name = f"{found.sources[0].kind}-{key_of(found, layout)}"
     path = part_path(folder, name, 1)
     if path.is_file():
-        return Made(path, name, "", [], None)
+        return Made(path, name, "", [])
     _remove_old(folder)
     return make_journal(found, state_dir, folder=folder, name=name, tell=tell)
+
+
+def key_of(found: Found, layout: Layout | None) -> str:
+    """What tells these files, as they are now, from others. Raises: UsageError: one is gone."""
+    stamps = []
+    for path in (each.path for each in found.sources):
+        try:
+            status = path.stat()
+        except OSError as error:
+            raise UsageError(f"{path}: can't be read ({error.strerror})") from None
+        stamps.append((str(path.resolve()), status.st_size, status.st_mtime_ns))
+    return blake2b(repr((__version__, sorted(stamps), layout)).encode(), digest_size=6).hexdigest()
 
 
 def _remove_old(folder: Path) -> None:

@@ -35,11 +35,12 @@ FOLDER = "recordings"
 _FLOWS = re.compile(rb"\d{1,12}:")
 _HAR = re.compile(rb'\{\s*"log"\s*:')
 _JOURNAL = b'{"v":'
-_HEAD = 1 << 20
+_HEAD = 1 << 18
 _MOST_LINES = 50
 _MOST_FILES = 100_000
 _VERSION = f"1 {__version__}"
 HTTP = ("har", "mitmproxy")
+Tell = Callable[[int, int], object]
 
 
 @dataclass(frozen=True)
@@ -247,29 +248,41 @@ class Shelf:
 
 
 def understood(
-    found: Found, shelf: Shelf, counts: Counter[str], tell: Callable[[int, int], object] = lambda done, of: None
+    found: Found, shelf: Shelf, counts: Counter[str], tell: Tell = lambda done, of: None
 ) -> tuple[list[ParsedAttempt], list[Tale]]:
     """The requests of models, and what the files tell besides; entries that aren't are counted by why, files that
     can't be read are noted. `tell` is called with the files that are done, and all."""
     claims, made = Claims(KnownNames(), AgentSettings()), Understanding()
     tries: list[ParsedAttempt] = []
+
+    def parse(source: Source) -> None:
+        entries = har.entries(source.path) if source.kind == "har" else flows.entries(source.path)
+        tries.extend(_parsed(entries, claims, counts))
+
+    tales = tales_of(found, shelf, counts, tell, parse)
+    tries += [made.attempt(told) for told in without_copies(tales)]
+    return tries, tales
+
+
+def tales_of(
+    found: Found, shelf: Shelf, counts: Counter[str], tell: Tell, parse: Callable[[Source], None] | None = None
+) -> list[Tale]:
+    """What the files tell, as of :func:`understood`; `parse` takes those that are recordings of HTTP."""
     tales: list[Tale] = []
     for done, source in enumerate(found.sources):
         tell(done, len(found.sources))
         try:
-            if source.kind in HTTP:
-                entries = har.entries(source.path) if source.kind == "har" else flows.entries(source.path)
-                tries += _parsed(entries, claims, counts)
-            else:
+            if source.kind not in HTTP:
                 tales.append(shelf.tale(source))
+            elif parse is not None:
+                parse(source)
         except UsageError as error:
             if len(found.sources) == 1:
                 raise
             found.foreign.append(str(error))
     for tale in tales:
         counts.update(tale.skipped)
-    tries += [made.attempt(told) for told in without_copies(tales)]
-    return tries, tales
+    return tales
 
 
 def _parsed(

@@ -320,7 +320,7 @@ def read(path: Path, form: str, layout: Layout) -> Tale:
 def _told(row: Row, layout: Layout) -> Told | str:
     """An attempt, or why the row is none. Raises: UnreadableEntry."""
     for column, values in layout.only.items():
-        if (kind := _find(row, column)) not in values and (kind is not None or layout is SPANS):
+        if str(kind := _find(row, column)) not in values and (kind is not None or layout is SPANS):
             return "no requests of models"
     if any(str(_find(row, column)).lower() in _CACHED for column in layout.from_cache):
         return "answered from a cache, so no provider was asked"
@@ -370,7 +370,7 @@ def _name(value: object) -> str:
 
 def _moment(value: object, layout: Layout) -> float:
     if layout.unit_s != 1.0 and (plain := number(value)) is not None and plain < 1e11:
-        return plain * layout.unit_s
+        return moment(plain * layout.unit_s)
     return moment(value)
 
 

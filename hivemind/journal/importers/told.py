@@ -23,6 +23,8 @@ from hivemind.wire.request_head import RequestRefused, parse_path
 
 UNEXPLAINED = "failed; the recording doesn't say how"
 _LONGEST_MODEL = 100
+_EARLIEST, _LATEST = 1e8, 4.1e9
+"""Moments in seconds since the epoch, 1973 and 2099: a smaller number is one since a trace began."""
 
 
 class Told(msgspec.Struct, omit_defaults=True):
@@ -89,6 +91,14 @@ def without_copies(tales: Iterable[Tale]) -> Iterator[Told]:
         elif (other := copies.get(told.ident)) is None or (other.copied and not told.copied):
             copies[told.ident] = told
     yield from copies.values()
+
+
+def stated_dollars(tales: Iterable[Tale]) -> float | None:
+    """What the programs themselves say that they used; None: they don't. A resumed or forked run counts on."""
+    most: dict[str, float] = {}
+    for run, dollars in (each for tale in tales for each in tale.dollars.items()):
+        most[run] = max(dollars, most.get(run, 0.0))
+    return sum(most.values()) if most else None
 
 
 def _own(tale: Tale) -> list[float]:
@@ -175,19 +185,23 @@ def read_usage(path: str, usage: bytes) -> Usage | None:
 def moment(value: object) -> float:
     """Seconds since the epoch of a date and time (UTC where no zone stands there), or of a number of seconds,
     milliseconds, microseconds or nanoseconds. Raises: UnreadableEntry."""
+    found = None
     if isinstance(value, str):
         text = value.strip()
         try:
-            found = datetime.fromisoformat(text)
-            return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+            date = datetime.fromisoformat(text)
+            found = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
         except (ValueError, OverflowError):
             value = number(text)
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e20:
-        for size in (1e18, 1e15, 1e12):
-            if value >= size / 10:
-                return value / (size / 1e9)
-        return float(value)
-    raise UnreadableEntry("an entry doesn't say when it began")
+    if found is None and isinstance(value, int | float) and not isinstance(value, bool):
+        found = float(value) if abs(value) < _LATEST * 1e9 else None
+        for unit in (1e9, 1e6, 1e3):
+            if found is not None and found >= _EARLIEST * unit:
+                found /= unit
+                break
+    if found is None or not 0 <= found <= _LATEST:
+        raise UnreadableEntry("an entry doesn't say when it began")
+    return found
 
 
 def number(value: object) -> float | None:

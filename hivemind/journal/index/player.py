@@ -112,9 +112,11 @@ class Player:
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """What is wrong with the journal, as far as it was read."""
+        """What is wrong with the journal, as far as it was read, and what it doesn't hold."""
         seen = self._known.damage or self._found
-        return tuple(replace(seen, missing=missing_among(self.parts), torn=seen.torn and not self.growing).messages())
+        seen = replace(seen, missing=missing_among(self.parts), torn=seen.torn and not self.growing)
+        unknown = self.began.not_recorded
+        return (*seen.messages(), *((f"not recorded: {unknown}",) if unknown else ()))
 
     def overview(self, columns: int) -> list[ActivityColumn | None]:
         """Return the activity in so many columns of equal length; None for those that aren't indexed yet."""

@@ -62,8 +62,9 @@ class FittedProvider:
         failures = self.failures.drawn(rng)
         cache = self.cache and self.cache.drawn(rng)
         untold = self.untold.drawn(rng)
-        limits = [each.drawn(rng) for each in self.limits if each.reported]
-        if self.places is self.untold.places and self.limits[len(limits) :] == list(self.untold.limits):
+        inferred = list(self.untold.limits)
+        limits = [each.drawn(rng) for each in self.limits if each.reported and each not in inferred]
+        if self.places is self.untold.places and self.limits[len(limits) :] == inferred:
             limits.extend(untold.limits)
             return replace(self, failures=failures, cache=cache, limits=limits, places=untold.places)
         # What was asked about them holds.

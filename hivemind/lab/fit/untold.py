@@ -68,6 +68,14 @@ class Untold:
         """What of it can be changed in a simulation; alternatives have the same."""
         return self.places is not None, {each.kind for each in self.limits}
 
+    def reported(self) -> Untold:
+        """Return the same of a provider whose headers tell of its limits, though the recording doesn't."""
+        return replace(
+            self,
+            limits=tuple(replace(each, reported=True) for each in self.limits),
+            alternatives=tuple((weight, each.reported()) for weight, each in self.alternatives),
+        )
+
     def drawn(self, rng: random.Random) -> Untold:
         """Return another one that the recording allows as well."""
         weights = [1.0, *(weight for weight, _ in self.alternatives)]

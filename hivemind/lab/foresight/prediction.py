@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hivemind.errors import UsageError
 from hivemind.journal.figures import Figures
 from hivemind.lab.foresight.draws import Drawn, Job, Runs, draws_of, one_by_one, part_drawn_from, part_of
 from hivemind.lab.foresight.heldout import UNCHECKED, Figure, HeldOut
@@ -116,6 +117,8 @@ def predict(
 
     Raises: UsageError: the changes don't go together, or can't be made.
     """
+    if recording.unsaid:
+        raise UsageError(f"{recording.name}: what HiveMind would have changed can't be said: {recording.unsaid}")
     made = tuple(changes)
     count = draws or draws_of(recording)
     simulated = recording.began.foreign or recording.apart

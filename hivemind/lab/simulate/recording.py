@@ -17,10 +17,12 @@ from hivemind.journal.read.several import Journals, open_journals
 from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
 from hivemind.lab.fit.clients import Clients, fit_clients
 from hivemind.lab.fit.provider import FittedProvider, fit_providers
+from hivemind.lab.simulate.unseen import Seen, with_limits
 from hivemind.lab.trace.part import MOST_REQUESTS, last_part
 from hivemind.lab.trace.steps import RequestStep
 from hivemind.lab.trace.trace import LaneTrace, Trace
 from hivemind.providers.profiles import GENERIC, PROFILES, assumed_lane
+from hivemind.providers.published import Published
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.events import Event, Progress, Sampled
 from hivemind.scheduler.operator.knobs import KNOBS, turned
@@ -51,6 +53,8 @@ class Recording:
     clients: Clients
     apart: bool = False
     """Several proxies recorded it, each of which scheduled for itself; simulated they are one."""
+    unsaid: str = ""
+    """Why nothing can be foretold of it; empty: something can."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -60,7 +64,7 @@ class Recording:
     def unseen_limits(self, lanes: Mapping[str, LaneConfig]) -> list[str]:
         """Return a line for each upstream of which no rate limit was seen, with those that HiveMind keeps by itself."""
         found = {}
-        for key, provider in self.providers.items():
+        for key, provider in () if "limits" in self.began.unknown else self.providers.items():
             name, own = provider.lane.upstream, _own_limits(lanes[key])
             if provider.limits or (provider.places is not None and not own):
                 continue
@@ -76,10 +80,16 @@ class Recording:
         return [*found.values()]
 
 
-def load(paths: Path | Sequence[Path], price: Price | None = None, *, most: int = MOST_REQUESTS) -> Recording:
+def load(
+    paths: Path | Sequence[Path],
+    price: Price | None = None,
+    *,
+    most: int = MOST_REQUESTS,
+    tier: tuple[Published, ...] = (),
+) -> Recording:
     """Read a journal, or several proxies' journals as those of one scheduler, and fit the models.
 
-    Of more than `most` requests only so many are taken, the last ones.
+    Of more than `most` requests only so many are taken, the last ones. `tier`: limits of a recording that holds none.
 
     Raises: UsageError: one can't be read, is named twice, or no request is in them.
     """
@@ -90,10 +100,10 @@ def load(paths: Path | Sequence[Path], price: Price | None = None, *, most: int 
         for proxy, event in part.events:
             tally.apply(event)
             trace.apply(event, proxy)
-        return _fitted(journals, trace, tally.figures(), part.requests)
+        return _fitted(journals, trace, tally.figures(), part.requests, tier)
 
 
-def _fitted(journals: Journals, trace: Trace, figures: Figures, of: int) -> Recording:
+def _fitted(journals: Journals, trace: Trace, figures: Figures, of: int, tier: tuple[Published, ...]) -> Recording:
     if not trace.requests:
         named, it = ", ".join(map(str, journals.paths)), "it" if len(journals.each) == 1 else "them"
         raise UsageError(f"{named}: no request is in {it}, so there is nothing to simulate")
@@ -103,16 +113,22 @@ def _fitted(journals: Journals, trace: Trace, figures: Figures, of: int) -> Reco
     lanes = {key: trace.lanes.get(key) or LaneTrace(key, key.partition(":")[0], "generic", None) for key in by_lane}
     providers = fit_providers(trace, lanes, by_lane)
     configs = {key: lane.config or _assumed(lane) for key, lane in lanes.items()}
+    seen = Seen(providers, configs, [])
+    if "limits" in trace.began.unknown:
+        seen = with_limits(providers, configs, by_lane, tier, hides_refusals="refusals" in trace.began.unknown)
+    elif tier:
+        raise UsageError("--tier: the recording holds the provider's own limits")
     return Recording(
         name=trace.began.journal,
         began=_with_shared_knobs(trace.began, trace.lanes),
         figures=figures,
-        defects=(*journals.notes(), *_part_of(trace, of), *_unmodelled(trace), *_caveats(providers)),
+        defects=(*journals.notes(), *_part_of(trace, of), *_unmodelled(trace), *_caveats(providers), *seen.notes),
         trace=trace,
-        providers=providers,
-        lanes=configs,
+        providers=seen.providers,
+        lanes=seen.lanes,
         clients=fit_clients(trace.requests),
         apart=journals.apart,
+        unsaid=seen.unsaid,
     )
 
 

@@ -63,7 +63,8 @@ def print_journal(path: Path) -> None:
         last = max(last, event.at)
     show(summary(world.snapshot(last), None, width(), causes=tally.figures().causes))
     sys.stdout.flush()
-    for text in journal.damage.messages():
+    unknown = journal.began.not_recorded
+    for text in (*journal.damage.messages(), *([f"not recorded: {unknown}"] if unknown else [])):
         print(f"hivemind-tui: {path.name}: {text}", file=sys.stderr)
 
 
