@@ -216,6 +216,11 @@ async def test_kinds_of_marks_are_chosen() -> None:
         await wait_until(pilot, lambda: "6 marks" in seen(pilot, "timeline"))
         await press(pilot, f"{cut} escape n")
         await until_at(pilot, app, 45.95)
+        words = {choice.name: choice for choice in app.choices()}
+        assert "next budgets" not in words  # there is none
+        await press(pilot, "home")
+        words["next cuts"].run()  # also where the timeline hides them
+        await until_at(pilot, app, 30.95)
 
 
 async def written(app: ReplayRoom) -> None:
