@@ -118,7 +118,7 @@ class ReplayRoom(ControlRoom):
         """Return what can be run, the next mark of each kind first: by that an incident is found."""
         counts = self.recording.counts()
         marks = [
-            Choice(f"next {of.word}", f"go there; {of.meaning}", "", partial(self._go_to_mark, 1, kind))
+            Choice(f"{of.word}: next mark", of.meaning, "", partial(self._go_to_mark, 1, kind), "opening")
             for kind, of in KINDS.items()
             if counts.get(kind)
         ]
