@@ -28,7 +28,7 @@ from hivemind.journal.records import Gap, JournalEnded
 from hivemind.lab.report import agents as rowing
 from hivemind.lab.report import fold as folding
 from hivemind.lab.report.agents import STATES, AgentRows, Span
-from hivemind.lab.report.headline import _deaths, causes_message, windows_message
+from hivemind.lab.report.headline import _dead_agents, causes_message, windows_message
 from hivemind.lab.report.lanes import Series
 from hivemind.lab.report.tables import agents, causes, windows
 from hivemind.scheduler import events as ev
@@ -395,6 +395,6 @@ def test_the_dead_are_those_of_the_control_room() -> None:
         for part in (events, [carried, *events[half:]]):
             run = run_of([opened(), *part])
             assert {agent.name for agent in run.died} == wanted, seed
-            assert all(agent.name in _deaths(run) for agent in run.died[:3])
+            assert all(agent.name in _dead_agents(run) for agent in run.died[:3])
         dead += len(wanted)
     assert dead > 5

@@ -86,6 +86,12 @@ def test_the_columns_that_matter_most_stay(width: int, heads: str) -> None:
     assert " ".join(rows.splitlines()[1].strip("│ ").split()) == f"AGENT PRIO STATE WAITS {heads} WAIT / ERROR"
 
 
+def test_refusals_have_a_column_while_there_are_any() -> None:
+    """Beside the upstream's errors, and on a narrow screen not in place of what agents cost."""
+    heads = table(View(first_changed(refused=3)), 80, 16, boxed=False).splitlines()[1]
+    assert heads.split()[3:] == ["FAIL", "REFUSED", "OUT", "COST", "WAIT", "/", "ERROR"]
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

@@ -26,6 +26,7 @@ from hivemind_tui.replay_app import ReplayRoom
 from hivemind_tui.sources.playback import KINDS
 from hivemind_tui.sources.replay import ReplaySource
 from hivemind_tui.widgets.line_table import Panel
+from hivemind_tui.widgets.overlay import found
 
 WIDE, NARROW = (160, 45), (80, 24)
 
@@ -216,6 +217,12 @@ async def test_kinds_of_marks_are_chosen() -> None:
         await wait_until(pilot, lambda: "6 marks" in seen(pilot, "timeline"))
         await press(pilot, f"{cut} escape n")
         await until_at(pilot, app, 45.95)
+        words = {choice.name: choice for choice in app.choices()}
+        assert "budgets: next mark" not in words  # there is none
+        assert found(app.choices(), "cuts")[0].name == "cuts: next mark"
+        await press(pilot, "home")
+        words["cuts: next mark"].run()  # also where the timeline hides them
+        await until_at(pilot, app, 30.95)
 
 
 async def written(app: ReplayRoom) -> None:

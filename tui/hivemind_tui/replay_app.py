@@ -114,14 +114,27 @@ class ReplayRoom(ControlRoom):
         self.recording.transport.change_speed(step)
         self._moved()
 
+    def choices(self) -> list[Choice]:
+        """Return what can be run, the next mark of each kind first: by that an incident is found."""
+        counts = self.recording.counts()
+        marks = [
+            Choice(f"{of.word}: next mark", of.meaning, "", partial(self._go_to_mark, 1, kind), "opening")
+            for kind, of in KINDS.items()
+            if counts.get(kind)
+        ]
+        return [*marks, *super().choices()]
+
     def action_notable(self, step: int) -> None:
         if self.view.page == "log" and self.view.log_search:
             self.action_find(step)
             return
+        self._go_to_mark(step)
+
+    def _go_to_mark(self, step: int, kind: str = "") -> None:
         recording = self.recording
-        found = recording.mark(step)
+        found = recording.mark(step, kind)
         if found is None:
-            self.complain(_none_further(recording.playback(), step))
+            self.complain(f"no {KINDS[kind].word} after this" if kind else _none_further(recording.playback(), step))
             return
         recording.go(found.at, text_of_mark(found), found.kind)
         self._moved()

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from hivemind.cli.address import add_folder_flags
-from hivemind.cli.journals import prices_at, state_folder
+from hivemind.cli.journals import state_folder
 from hivemind.cli.plugin import Command
 from hivemind.cli.progress import Progress
 from hivemind.console import print_json, printable
@@ -26,6 +26,7 @@ from hivemind.journal.importers.looking_back import LookBack, look_back
 from hivemind.journal.importers.making import journal_of, key_of
 from hivemind.journal.importers.sources import FOLDER, HTTP, Shelf, find_sources, tales_of
 from hivemind.journal.importers.told import stated_dollars, without_copies
+from hivemind.prices import prices_at
 from hivemind.providers.published import Published, published
 from hivemind.store.atomic import output_file
 from hivemind.text.humanise import count, dollars, duration, plural

@@ -45,7 +45,7 @@ def facts(run: RecordedRun) -> list[Fact]:
             "whose last request was answered" + (", and which didn't die" if run.died else ""),
             run.finished == figures.agents if figures.agents else None,
         ),
-        *([Fact("agents that died", f"{len(run.died):,}", _deaths(run), False)] if run.died else []),
+        *([Fact("agents that died", f"{len(run.died):,}", _dead_agents(run), False)] if run.died else []),
         Fact("requests", f"{figures.requests:,}", _ends(run)),
         Fact("wall time", duration(figures.wall_s), f"at most {figures.busiest:,} in flight at once"),
         _faults(run),
@@ -56,7 +56,7 @@ def facts(run: RecordedRun) -> list[Fact]:
     ]
 
 
-def _deaths(run: RecordedRun) -> str:
+def _dead_agents(run: RecordedRun) -> str:
     names = [f"{shortened(agent.name)} ({exit_text(agent.exit_code or 0)})" for agent in run.died[:_NAMED]]
     more = len(run.died) - _NAMED
     return ", ".join([*names, *([f"{more:,} more"] if more > 0 else [])])

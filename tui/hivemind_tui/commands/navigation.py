@@ -334,7 +334,7 @@ def _slowness(item: Work, at: float) -> float:
         return item.duration_s(at) or 0.0
     if item.state == HUNG:
         return math.inf
-    return item.served_s / item.finished if item.finished else 0.0
+    return max(item.waiting_s, item.served_s / item.finished if item.finished else 0.0)
 
 
 def _cost(item: Work) -> float:

@@ -59,7 +59,7 @@ LABELS: Mapping[str, Label] = {
     "errors": Label("failed attempts, most of which are retried", "jump('failing')"),
     "failed": _by("agents", "fail", "requests that their agents got an error for"),
     "fail": _by("agents", "fail", "requests that their agents got an error for"),
-    "refused": _by("agents", "fail", "requests that HiveMind itself answered with an error"),
+    "refused": _by("agents", "refused", "requests that HiveMind itself answered with an error"),
     "died": Label("agents whose process ended with an error", "jump('failing')"),
     "agents died": Label("agents whose process ended with an error", "jump('failing')"),
     "retried OK": _by("agents", "retried_ok", "requests that succeeded after a failed attempt, unseen by their agents"),

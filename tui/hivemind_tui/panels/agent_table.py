@@ -199,6 +199,8 @@ def _table(view: View, cells: int) -> Table[AgentView]:
     else:
         used = _columns_used(Same(view.snapshot.agents))
         out = {"budget", "of", "machine", "refused"} - used
+        if "refused" in used:  # for which a narrow screen leaves out priorities rather than costs
+            by_id["prio"] = replace(by_id["prio"], rank=4)
         columns = [column for name, column in by_id.items() if name not in out]
     if room < 2:
         return replace(AGENTS, columns=tuple(columns))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Sequence
 
@@ -33,6 +34,10 @@ _KEYS = {"paused": "pause", "draining": "drain", "circuit_forced": "circuit", "a
 """By code of a finding, the key that does something about it."""
 _FREES = {MAX_CONCURRENCY: "more", PINNED: "pin", RPM: "tuning", TPM: "tuning"}
 """By what keeps requests and is HiveMind's own limit, the key that changes it, or its page."""
+_OWN = re.compile(r" \((HiveMind's own limit|assumed by HiveMind)\)")
+"""Beside a cause that is HiveMind's own limit."""
+_OWN_IN_FULL = 120
+"""Cells from which that is told in full."""
 _FILTER = 24
 _WIDE = 140
 """Cells from which on what else was found is named."""
@@ -177,9 +182,11 @@ def is_slow(view: View) -> bool:
 def _why_slow(view: View, width: int, pen: Pen) -> list[Span]:
     """Return what kept requests in the last ten minutes, the largest first, as far as there is room, and the key that
     frees what is HiveMind's own limit."""
-    chunks: list[Chunk] = [(0, [("waits in 10 min:", "dim")])]
+    brief = width < _OWN_IN_FULL
+    chunks: list[Chunk] = [(0, [("waits:" if brief else "waits in 10 min:", "dim")])]
     for rank, (cause, part) in enumerate(causes(view.snapshot.waits.seconds), 1):
-        spans: list[Span] = [(f"{share(part)} {cause}", "wait")]
+        named = _OWN.sub(" (HiveMind's)", cause) if brief else cause
+        spans: list[Span] = [(f"{share(part)} {named}", "wait")]
         if view.live and cause in _FREES:
             key = BY_ID[_FREES[cause]]
             spans.append(linked(f" {key.shown} frees it", "accent", f"app.{key.action}"))

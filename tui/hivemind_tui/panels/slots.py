@@ -30,7 +30,7 @@ _WITH_HEADS = 3
 _WITH_MARKS = 7
 """Rows from which the signs on the level's trend have one of their own."""
 _AGAIN = 2
-"""Fewest free rows below a column in which the other one goes on, besides its heads where there are any."""
+"""Fewest free rows below a column in which the other one goes on, besides twice its heads where there are any."""
 _LANE = 14
 """Cells of a lane's name where there are several."""
 _NAMES = (1, 20)
@@ -193,7 +193,7 @@ def _side_by_side(slots: _Column, queue: _Column, cells: int, rows: int, heads: 
     pair = (slots, queue)
     parts: list[list[Strip]] = []
     for column, other in (pair, pair[::-1]):
-        least = _AGAIN + heads
+        least = _AGAIN + 2 * heads
         goes_on = column.height > room and room - other.height >= least
         parts.append((column.part(0, room) if goes_on else column).rows(each, rows, heads, pen))
         if other.height > room and room - column.height >= least:

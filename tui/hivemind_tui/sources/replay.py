@@ -204,9 +204,12 @@ class ReplaySource:
         self._until = found
         return True
 
-    def mark(self, step: int) -> Mark | None:
-        """Return the next mark that is shown or, for a negative step, the one before; None: there is none."""
+    def mark(self, step: int, kind: str = "") -> Mark | None:
+        """Return the next mark that is shown or, for a negative step, the one before, of that kind if one is named;
+        None: there is none."""
         at, marks = self.transport.at, self._marks
+        if kind:
+            marks = [mark for mark in self._player.marks if mark.kind == kind]
         index = (
             bisect_right(marks, at + _HERE_S, key=_AT) if step > 0 else bisect_left(marks, at - _HERE_S, key=_AT) - 1
         )

@@ -96,11 +96,11 @@ def rows_once(older: Same[Line], lines: Same[Line], words: str, hidden: frozense
 
 
 @lru_cache(maxsize=2)
-def pinned_once(read: Same, lines: Same) -> tuple[Line, ...]:
+def pinned_once(read: Same[Line], lines: Same[Line]) -> tuple[Line, ...]:
     """Return the changes by operators and the alerts, those read from the journal before those of memory."""
-    kept = [line for line in lines.lines if line.by or line.tag == "alert"]
+    kept = [line for line in lines.items if line.by or line.tag == "alert"]
     first = kept[0].at if kept else math.inf
-    return (*(line for line in read.lines if line.at < first), *kept)
+    return (*(line for line in read.items if line.at < first), *kept)
 
 
 def place(rows: Sequence[LogRow], number: int) -> tuple[float, int]:
