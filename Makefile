@@ -19,8 +19,8 @@ INPUT =
 DOCS = $(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 # Containers often forbid bytecode; without it every worker and every program under test compiles the tree anew.
 PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest
-# Coverage isn't measured in processes that are forked.
-PARALLEL = $(if $(COVERAGE),-n $(JOBS) --dist worksteal --cov,--forked $(JOBS))
+# Coverage isn't measured in processes that are forked, and on macOS they may crash in the system's libraries.
+PARALLEL = $(if $(COVERAGE)$(filter Darwin,$(shell uname)),-n $(JOBS) --dist worksteal $(COVERAGE:1=--cov),--forked $(JOBS))
 SUITABLE = import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 
 help: ## show this list

@@ -57,7 +57,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         _report(session, connections)
     except BaseException:  # also if the user interrupts it
         for process in processes:
-            process.terminate()
+            process.kill()  # a test may have changed what ends it
         raise
     finally:
         for process in processes:

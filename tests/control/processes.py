@@ -22,27 +22,48 @@ class Program:
     """A running program that serves a proxy."""
 
     process: asyncio.subprocess.Process
+    line: str
+    """What it printed first."""
     port: int
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    async def ends(self, how: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
-        """End it: its exit code, and what it said on standard error."""
-        self.process.send_signal(how)
+    async def ends(self, how: signal.Signals | None = signal.SIGTERM) -> tuple[int, str]:
+        """End it, or wait until it ends (None): its exit code, and what it said on standard error."""
+        if how is not None:
+            self.process.send_signal(how)
         _, errors = await self.process.communicate()
         assert self.process.returncode is not None
         return self.process.returncode, errors.decode()
 
+    async def stop(self) -> str:
+        """End it in good order; what it said on standard error besides its session's summary."""
+        code, errors = await self.ends()
+        assert code == 0
+        return "".join(line for line in errors.splitlines(True) if " INFO hivemind: " not in line)
+
+    async def kill(self) -> None:
+        """Without a word of warning."""
+        self.process.kill()
+        await self.process.communicate()
+
 
 @contextlib.asynccontextmanager
 async def program(
-    folder: Path, *flags: str, port: int = 0, command: tuple[str, ...] = ("hivemind", "proxy"), **environ: str
+    folder: Path,
+    *flags: str,
+    port: int = 0,
+    upstream: str = "lab=http://127.0.0.1:9",
+    command: tuple[str, ...] = ("hivemind", "proxy"),
+    within_s: float = HANGS_S,
+    **environ: str,
 ) -> AsyncIterator[Program]:
-    """Started in that folder before an upstream that isn't there, keeping its state in `state` there."""
+    """Started in that folder before an upstream that isn't there, keeping its state in `state` there; it is gone
+    afterwards, which is `within_s` from now."""
     name, *words = command
-    settings = ("--upstream", "lab=http://127.0.0.1:9", "--port", str(port))
+    settings = ("--upstream", upstream, "--port", str(port))
     process = await asyncio.create_subprocess_exec(
         _BIN / name,
         *(*words, *settings, *flags),
@@ -54,10 +75,10 @@ async def program(
     )
     assert process.stdout is not None
     try:
-        async with asyncio.timeout(HANGS_S):
-            ready = re.search(r":(\d+) ->", (await process.stdout.readline()).decode())
-            assert ready, "it isn't ready"
-            yield Program(process, int(ready[1]))
+        async with asyncio.timeout(within_s):
+            line = (await process.stdout.readline()).decode()
+            ready = re.search(r":(\d+) ->", line)
+            yield Program(process, line, int(ready[1]) if ready else 0)
     finally:
         if process.returncode is None:
             process.kill()

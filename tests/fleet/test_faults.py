@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 import redis_server
+from control.processes import Program, program
 from fleet.kit import Counting, ask, busy, fleet_of, state_of, until
-from host.programs import Program, program
 from proxy.kit import client
 from redis_server import RedisServer, running
 from upstream.scripted import serving
@@ -115,7 +115,9 @@ async def programs(upstream: Counting, store: RedisServer, folder: Path) -> Asyn
         flags = ("--fleet", store.url, "--rpm", str(LIMIT), "--tpm", "0", "--profile", "anthropic", "--drain-s", "1")
         one, other = [
             await stack.enter_async_context(
-                program(script.url, folder, *flags, "--state-dir", str(folder / f"state-{number}"), within_s=120)
+                program(
+                    *(folder, *flags, "--state-dir", str(folder / f"state-{number}")), upstream=script.url, within_s=120
+                )
             )
             for number in range(2)
         ]
@@ -188,7 +190,6 @@ async def test_a_proxy_that_ends_leaves_at_once(tmp_path: Path) -> None:
             async with client() as web:
                 for each in (one, other):
                     assert await ask(web, url(each), "alice") == 200
-            one.process.send_signal(signal.SIGTERM)
             code, said = await one.ends()
             assert (code, "Traceback" in said) == (0, False)
             assert len(lane(store)[1]["members"]) == 1

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from host.programs import Program, program
+from control.processes import Program, program
 from proxy.kit import Play, client, playing, raw, request
 from proxy.wire import END, MESSAGE, PLAIN_BODY, SSE, STREAM_BODY, chunk, head
 from upstream.scripted import Scripted, serving
@@ -25,19 +25,18 @@ async def streaming(tmp_path: Path, *flags: str) -> AsyncIterator[tuple[Program,
     play: Play = [head(SSE) + chunk(b"".join(MESSAGE[:3])), gate, chunk(b"".join(MESSAGE[3:])), END]
     async with (
         serving(playing(play)) as upstream,
-        program(f"lab={upstream.url}", tmp_path, "--max-concurrency", "2", *flags) as running,
+        program(tmp_path, "--max-concurrency", "2", *flags, upstream=f"lab={upstream.url}") as running,
     ):
         yield running, upstream, gate
 
 
 async def test_ready_line(tmp_path: Path) -> None:
     """The one line on standard output says where it is and where it leads, and it is there."""
-    async with serving(playing([END])) as upstream, program(f"lab={upstream.url}", tmp_path) as running:
+    async with serving(playing([END])) as upstream, program(tmp_path, upstream=f"lab={upstream.url}") as running:
         assert running.line == f"hivemind: ready on http://127.0.0.1:{running.port} -> lab {upstream.url}\n"
         async with client() as web:
             health = (await web.get(f"http://127.0.0.1:{running.port}/_health")).json()
         assert health["status"] == "serving"
-        running.process.send_signal(signal.SIGTERM)
         code, told = await running.ends()
         assert (code, {line.split(": ", 1)[0][9:] for line in told.splitlines()}) == (0, {"INFO hivemind"})
 
@@ -65,7 +64,7 @@ async def test_drain(tmp_path: Path, number: signal.Signals) -> None:
         gate.set()
         for in_flight in (one, two):
             assert await in_flight.body(headers) == b"".join(MESSAGE)
-        code, told = await running.ends()
+        code, told = await running.ends(None)
         assert code == 0
         warned = [line.split(": ", 1)[1] for line in told.splitlines() if " WARNING " in line]
         assert warned == ["503 key-anonymous: refused: draining"] * 2
@@ -79,7 +78,7 @@ async def test_drain_has_an_end(tmp_path: Path) -> None:
         await in_flight.head()
         running.process.send_signal(signal.SIGTERM)
         assert await in_flight.rest() == chunk(b"".join(MESSAGE[:3]))
-        assert (await running.ends())[0] == 0
+        assert (await running.ends(None))[0] == 0
         await upstream.until(lambda: not upstream.open)
 
 
@@ -93,18 +92,14 @@ async def test_second_signal(tmp_path: Path) -> None:
             health = f"http://127.0.0.1:{running.port}/_health"
             while (await web.get(health)).json()["status"] != "draining":  # noqa: ASYNC110 - another process
                 await asyncio.sleep(0.005)
-        running.process.send_signal(signal.SIGTERM)
         assert (await running.ends())[0] == -signal.SIGTERM
 
 
 async def test_port_in_use(tmp_path: Path) -> None:
     """A port that is taken is one line on standard error, and exit code 2 or 1, without a traceback."""
-    async with (
-        serving(playing([END])) as taken,
-        program("lab=http://127.0.0.1:9", tmp_path, "--port", str(taken.port)) as p,
-    ):
+    async with serving(playing([END])) as taken, program(tmp_path, port=taken.port) as p:
         assert p.line == ""
-        code, errors = await p.ends()
+        code, errors = await p.ends(None)
         assert code in (1, 2)
         assert errors.count("\n") == 1
         assert f"port {taken.port}" in errors
@@ -114,10 +109,9 @@ async def test_no_secret_in_its_output(tmp_path: Path) -> None:
     """Served in earnest, at log level debug, it prints no credential."""
     key = "sk-ant-api03-VERYSECRET0123456789"
     flags = ("--log-level", "debug", "--retry.max-attempts", "1")
-    async with program("lab=http://127.0.0.1:9", tmp_path, *flags) as running, client() as web:
+    async with program(tmp_path, *flags) as running, client() as web:
         url = f"http://127.0.0.1:{running.port}{MESSAGES}?key={key}"
         answer = await web.post(url, content=PLAIN_BODY, headers={"x-api-key": key, "authorization": f"Bearer {key}"})
         assert answer.status_code == 502
-        running.process.send_signal(signal.SIGTERM)
         code, errors = await running.ends()
         assert (code, key in errors + running.line + answer.text) == (0, False)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import signal
 from io import StringIO
 from pathlib import Path
 
 import pytest
-from host.programs import program
+from control.processes import program
 from world.kit import arrived, finished, granted, told
 
 from hivemind.console import Console
@@ -85,9 +84,8 @@ def test_a_pipe_gets_lines_as_they_are() -> None:
 @pytest.mark.slow
 async def test_a_proxy_says_how_its_session_was(tmp_path: Path) -> None:
     """The real program, told to end, with the journal's name and the commands that show it again."""
-    flags = ("--state-dir", str(tmp_path / "state"))
-    async with program("http://127.0.0.1:9", tmp_path, *flags) as running:
-        running.process.send_signal(signal.SIGTERM)
+    state = str(tmp_path / "state")
+    async with program(tmp_path, "--state-dir", state, HIVEMIND_STATE_DIR="") as running:
         code, errors = await running.ends()
     assert code == 0
     (part,) = (tmp_path / "state" / "journals").glob("*.jsonl")

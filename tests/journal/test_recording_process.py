@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import signal
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+from control import processes
 from store.provider import Fleet, providing
 
 from hivemind.journal.read.reader import Journal, open_journal
@@ -25,18 +23,13 @@ from hivemind.world.state import Carried
 from hivemind.world.world import World
 
 pytestmark = pytest.mark.e2e
-HIVEMIND = Path(sys.executable).with_name("hivemind")
-ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.upper().startswith(("HIVEMIND", "HTTP"))}
 NAMES = ("alice", "bob", "carol", "dave")
-HANGS_S = 60
 
 
 @dataclass
-class Program:
+class Program(processes.Program):
     """A running `hivemind proxy`."""
 
-    process: asyncio.subprocess.Process
-    url: str
     http: httpx.AsyncClient
 
     async def recording(self) -> dict[str, Any]:
@@ -50,40 +43,16 @@ class Program:
         while text not in (line := (await self.process.stderr.readline()).decode()):
             assert line
 
-    async def kill(self) -> None:
-        """Without a word of warning."""
-        self.process.kill()
-        await self.process.communicate()
-
-    async def stop(self) -> str:
-        """In good order; what it said on standard error besides its session's summary."""
-        self.process.send_signal(signal.SIGTERM)
-        _, errors = await self.process.communicate()
-        assert self.process.returncode == 0
-        return "".join(line for line in errors.decode().splitlines(True) if " INFO hivemind: " not in line)
-
 
 @contextlib.asynccontextmanager
 async def program(upstream: str, state: Path, *flags: str) -> AsyncIterator[Program]:
     """Start it on a free port, and see to it that it is gone afterwards."""
-    process = await asyncio.create_subprocess_exec(
-        HIVEMIND,
-        *("proxy", "--upstream", f"lab={upstream}", "--profile", "anthropic", "--port", "0"),
-        *("--state-dir", str(state), "--rpm", "0", "--tpm", "0", *flags),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        cwd=state.parent,
-        env=ENVIRONMENT,
-    )
-    assert process.stdout is not None
-    try:
-        async with asyncio.timeout(HANGS_S), httpx.AsyncClient(timeout=60, trust_env=False) as http:
-            line = (await process.stdout.readline()).decode()
-            yield Program(process, line.removeprefix("hivemind: ready on ").split()[0], http)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.communicate()
+    flags = ("--profile", "anthropic", "--rpm", "0", "--tpm", "0", *flags)
+    async with (
+        processes.program(state.parent, *flags, upstream=f"lab={upstream}") as started,
+        httpx.AsyncClient(timeout=60, trust_env=False) as http,
+    ):
+        yield Program(started.process, started.line, started.port, http)
 
 
 def journals(state: Path) -> list[Path]:

@@ -6,7 +6,8 @@ import json
 from itertools import pairwise, product
 
 import pytest
-from hypothesis import given
+from examples import examples
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hivemind.providers.base import Facts, Headers, StreamForm, TapState
@@ -108,6 +109,7 @@ IDS = [f"{dialect}-{number}" for number, (dialect, _) in enumerate(CASES)]
 
 
 @pytest.mark.parametrize(("dialect", "error"), CASES, ids=IDS)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     cuts=st.lists(st.integers(0, 4000), max_size=5),
     tail=st.lists(st.sampled_from(["end", "content", "prelude", "error"]), max_size=3),

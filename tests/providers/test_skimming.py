@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from examples import examples
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hivemind.providers.anthropic import AnthropicReader
@@ -198,6 +199,7 @@ def stream_of(name: str, chance: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("name", MAKE)
+@settings(max_examples=examples(60, few=8), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_all_but_the_estimate(name: str, seed: int) -> None:
     """However a stream is written and cut, a tap says after each piece what one says that parses every event."""

@@ -281,26 +281,26 @@ def test_a_part_at_a_time() -> None:
     assert {name: agent.tree.in_flight.dollars for name, agent in saved.items()} == {"a": 9, "b": 2, "c": 4, "d": 8}
 
 
-def test_a_new_run() -> None:
-    """What counts for a run begins again, what counts for ever goes on."""
+def used_up() -> Disk:
+    """What is kept of two agents whose budgets are used up: a's of the run, b's for ever."""
     hands = fresh()
     hands.apply(cmd.SetBudget("a", 100, per="run"))
     hands.apply(cmd.SetBudget("b", 100, per="ever"))
     for name in ("a", "b"):
         hands.succeed(hands.arrive(name), Usage(150, 0, 0, 0))
-    disk = Disk().after(hands.scheduler)
+    return Disk().after(hands.scheduler)
+
+
+def test_a_new_run() -> None:
+    """What counts for a run begins again, what counts for ever goes on."""
+    disk = used_up()
     assert [disk.revived().arrive(name).refusal is None for name in ("a", "b")] == [False, False]
     assert [disk.revived(new_run=True).arrive(name).refusal is None for name in ("a", "b")] == [True, False]
 
 
 def test_a_budget_that_is_used_up_is_reported_once() -> None:
     """At the start; not that of a run which is over."""
-    hands = fresh()
-    hands.apply(cmd.SetBudget("a", 100, per="run"))
-    hands.apply(cmd.SetBudget("b", 100, per="ever"))
-    for name in ("a", "b"):
-        hands.succeed(hands.arrive(name), Usage(150, 0, 0, 0))
-    disk = Disk().after(hands.scheduler)
+    disk = used_up()
 
     def told(revived: Hands) -> list[str]:
         return sorted(event.agent for event in revived.scheduler.events if isinstance(event, BudgetWarned))

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import resource
-import signal
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
+from control import processes
 from ports import unused_port
 from store.provider import INPUT, OUTPUT, Fleet, providing
 
@@ -34,11 +34,9 @@ CONTROL = "control-token"
 
 
 @dataclass
-class Program:
+class Program(processes.Program):
     """A running `hivemind proxy`, and a client that steers it."""
 
-    process: asyncio.subprocess.Process
-    url: str
     client: ControlClient
     http: httpx.AsyncClient
 
@@ -68,42 +66,18 @@ class Program:
             line = (await self.process.stderr.readline()).decode()
         assert text in line
 
-    async def kill(self) -> None:
-        """Without a word of warning."""
-        self.process.kill()
-        await self.process.communicate()
-
-    async def stop(self) -> str:
-        """In good order; what it said on standard error besides its session's summary."""
-        self.process.send_signal(signal.SIGTERM)
-        _, errors = await self.process.communicate()
-        assert self.process.returncode == 0
-        return "".join(line for line in errors.decode().splitlines(True) if " INFO hivemind: " not in line)
-
 
 @contextlib.asynccontextmanager
 async def program(upstream: str, port: int, tmp_path: Path, *flags: str) -> AsyncIterator[Program]:
     """Start it, and see to it that it is gone afterwards."""
-    process = await asyncio.create_subprocess_exec(
-        HIVEMIND,
-        *("proxy", "--upstream", f"lab={upstream}", "--profile", "anthropic", "--port", str(port)),
-        *("--state-dir", str(tmp_path / "state"), "--rpm", "0", "--tpm", "0"),
-        *("--journal.enabled", "off", *flags),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        cwd=tmp_path,
-        env=ENVIRONMENT | {"HIVEMIND_CONTROL_TOKEN": CONTROL},
-    )
-    assert process.stdout is not None
-    url = f"http://127.0.0.1:{port}"
-    try:
-        async with asyncio.timeout(HANGS_S), httpx.AsyncClient(timeout=60, trust_env=False) as http:
-            assert (await process.stdout.readline()).startswith(b"hivemind: ready on ")
-            yield Program(process, url, ControlClient(url, Token(CONTROL, "test"), http), http)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.communicate()
+    flags = ("--profile", "anthropic", "--rpm", "0", "--tpm", "0", "--journal.enabled", "off", *flags)
+    token = {"HIVEMIND_CONTROL_TOKEN": CONTROL}
+    async with (
+        processes.program(tmp_path, *flags, upstream=f"lab={upstream}", port=port, **token) as started,
+        httpx.AsyncClient(timeout=60, trust_env=False) as http,
+    ):
+        client = ControlClient(started.url, Token(CONTROL, "test"), http)
+        yield Program(started.process, started.line, started.port, client, http)
 
 
 async def test_three_kills_in_a_row(tmp_path: Path) -> None:

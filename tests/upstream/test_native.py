@@ -79,26 +79,17 @@ async def test_what_cannot_be_sent_twice_gets_a_connection_that_surely_stands(
         assert server.accepted == 2
 
 
-async def test_a_kept_connection_that_began_to_answer_is_not_tried_again(native: Opener) -> None:
-    """One byte of an answer shows that the request arrived."""
-    async with serving(Stale(b"H")) as server:
+@pytest.mark.parametrize(("stale", "requests"), [(Stale(b"H"), 2), (Stale(fresh_ones_too=True), 3)])
+async def test_what_is_not_tried_again(native: Opener, stale: Stale, requests: int) -> None:
+    """A kept connection that began to answer, because one byte shows that the request arrived; and a fresh one, whose
+    death is no matter of an old connection."""
+    async with serving(stale) as server:
         upstream = native(server.url)
         await whole(await post(upstream))
         with pytest.raises(Disconnected) as raised:
             await post(upstream)
         assert not raised.value.reused
-        assert len(server.requests) == 2
-
-
-async def test_the_fresh_connection_is_the_last_try(native: Opener) -> None:
-    """When it dies as well, that is no matter of an old connection."""
-    async with serving(Stale(fresh_ones_too=True)) as server:
-        upstream = native(server.url)
-        await whole(await post(upstream))
-        with pytest.raises(Disconnected) as raised:
-            await post(upstream)
-        assert not raised.value.reused
-        assert len(server.requests) == 3
+        assert len(server.requests) == requests
 
 
 @pytest.mark.parametrize("last_word", [b"", b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n"])
