@@ -13,7 +13,7 @@ from benchmarks.worlds.agents import Habits
 from benchmarks.worlds.provider import Cost, Rules
 from benchmarks.worlds.rules import Spells
 from benchmarks.worlds.world import World, run
-from hivemind.cli.lab import progress
+from hivemind.cli import progress
 from hivemind.cli.main import main
 from hivemind_mock.bench.runs import BenchRun, execute_run
 from hivemind_mock.provider.config import SCENARIOS
