@@ -50,9 +50,9 @@ SERVERS = {
     "transformers": Server(
         "transformers serve",
         "transformers",
-        ("transformers[serving]==5.19.0", "torch"),
+        ("transformers[serving]==5.19.0", "torch", "requests"),  # which it imports, though nothing brings it
         ("{bin}/transformers", "serve", "{model}", "--port", "{port}", "--device", "cpu"),
-        _ONE_THREAD,
+        _ONE_THREAD | {"HF_HUB_CACHE": str(HERE)},  # any folder: without one it answers /v1/models by a 500
     ),
     # As pip installs it, it doesn't start everywhere: its environment may need mending by hand.
     "vllm": Server(
