@@ -71,9 +71,10 @@ class Program(processes.Program):
 async def program(upstream: str, port: int, tmp_path: Path, *flags: str) -> AsyncIterator[Program]:
     """Start it, and see to it that it is gone afterwards."""
     flags = ("--profile", "anthropic", "--rpm", "0", "--tpm", "0", "--journal.enabled", "off", *flags)
-    token: Any = {"HIVEMIND_CONTROL_TOKEN": CONTROL}
     async with (
-        processes.program(tmp_path, *flags, upstream=f"lab={upstream}", port=port, **token) as started,
+        processes.program(
+            tmp_path, *flags, upstream=f"lab={upstream}", port=port, HIVEMIND_CONTROL_TOKEN=CONTROL
+        ) as started,
         httpx.AsyncClient(timeout=60, trust_env=False) as http,
     ):
         client = ControlClient(started.url, Token(CONTROL, "test"), http)
