@@ -42,9 +42,8 @@ LAYOUTS = {
     (140, 36): ALL,
     (139, 36): SOME,
     (80, 24): SOME,
-    (79, 24): "header agents footer",
-    (40, 12): "header agents footer",
-    (20, 5): "header agents footer",
+    (40, 12): "header slots footer",
+    (20, 5): "header footer",
     (5, 2): "header",
 }
 

@@ -22,7 +22,7 @@ from hivemind_tui.state.view import View
 
 PLAIN = Pen()
 LIVE = world()
-SIZES = {"wide": (160, 4), "narrow": (80, 2), "tiny": (60, 1)}
+SIZES = {"wide": (160, 4), "narrow": (80, 2)}
 
 
 @cache
@@ -68,7 +68,7 @@ def test_strip_looks_as_agreed(state: str, size: str, golden: Callable[[str, str
 
 
 @pytest.mark.parametrize("width", [0, 12, 80, 250])
-@pytest.mark.parametrize("height", [0, 1, 2, 6])
+@pytest.mark.parametrize("height", [0, 2, 6])
 def test_every_size_is_filled(width: int, height: int) -> None:
     """Exactly so many rows of exactly so many cells, whatever there is to show, in any alphabet."""
     hostile = "\x1b[2Jevil\n名前" * 20

@@ -436,11 +436,6 @@ class NavigationActions(Room):
         if number is not None:
             self.go(replace(self.view, log_back=len(rows) - 1 - number))
 
-    def action_filter_kind(self, tag: str) -> None:
-        """Show only the lines of the log with this tag, or all again."""
-        wanted = f"tag:{tag}"
-        self.go(filtered(self.view, "" if self.view.log_filter == wanted else wanted))
-
     def action_open_request(self, ticket: int) -> None:
         """Open a request from a list beside the page's own."""
         self.go(replace(self.view, ticket=ticket, detail=None, scroll=0, trail=(*self.view.trail, "request")))

@@ -45,8 +45,6 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     lost = view.link.lost_for_s is not None
     moment = 0 if view.playback is None else cell_len("".join(_moment(view.playback, pen))) + 3
     chunks = _lost(view, width - 2, pen) if lost else _health(view, width - 2 - moment, pen)
-    if height == 1 and not lost:
-        chunks += [(3, chunk) for rank, chunk in _totals(view.snapshot) if rank == 0]
     if view.playback is not None:
         first = _replayed(view, view.playback, width, chunks, pen)
     else:

@@ -54,16 +54,6 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     return pen.frame("Slots and queue", note, body, width, height)
 
 
-def rows_wanted(view: View) -> int:
-    """Return how many rows the panel has use for below its heads, beside a box: slots with the level's line, or the
-    queue."""
-    lane = view.lane
-    if lane is None:
-        return 0
-    level = 0 if math.isinf(lane.state.level) else int(lane.state.level)
-    return max(level + 1, lane.state.active + 1, len(view.of_lane(view.snapshot.queue)))
-
-
 def _empty(view: View) -> list[Row]:
     address = view.address
     if not view.live:
