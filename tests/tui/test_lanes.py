@@ -97,7 +97,7 @@ async def test_all_lanes_are_on_the_first_screen() -> None:
                 assert f"{count} lanes" in seen(pilot, "lanes")
                 assert named(seen(pilot, "slots"), size) == name
                 assert any("▌" in row and f"{name}:" in row for row in seen(pilot, "lanes").splitlines())
-                await press(pilot, "tab" if count == 2 else "shift+tab")
+                await press(pilot, "tab" if count == 2 else "@lane_back")
             for panel in ("slots", "agents", "events"):
                 assert pilot.app.query_one(f"#{panel}").size.height > 1
             source.become(world())

@@ -61,7 +61,7 @@ async def test_a_click_selects_an_event_and_the_rest_follows() -> None:
         assert view.event.line == lines[3]
         assert lines[3].text in seen(pilot, "log-event")
         assert seen(pilot, "log").splitlines()[1:] == before.splitlines()[1:]
-        await press(pilot, "G")
+        await press(pilot, "end")
         assert room(pilot).view.log_back == 0
 
 

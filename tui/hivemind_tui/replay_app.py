@@ -102,8 +102,11 @@ class ReplayRoom(ControlRoom):
         self.recording.play()
         self._moved()
 
-    def action_step(self, seconds: int) -> None:
-        self._go_to(self.recording.transport.at + seconds)
+    def action_turn(self, steps: int) -> None:
+        if self.view.page == "whatif":
+            self.vary(steps)
+        else:
+            self._go_to(self.recording.transport.at + steps)
 
     def action_event(self, step: int) -> None:
         if not self.recording.event(step):
@@ -114,9 +117,9 @@ class ReplayRoom(ControlRoom):
         self.recording.transport.change_speed(step)
         self._moved()
 
-    def action_notable(self, step: int) -> None:
+    def action_find(self, step: int) -> None:
         if self.view.page == "log" and self.view.log_search:
-            self.action_find(step)
+            super().action_find(step)
             return
         recording = self.recording
         found = recording.mark(step)
@@ -131,12 +134,14 @@ class ReplayRoom(ControlRoom):
             self.complain(_none_further(self.recording.playback(), 1))
         self._moved()
 
-    def action_begin(self) -> None:
-        self._go_to(self.recording.transport.begins_at)
-
-    def action_finish(self) -> None:
-        self.recording.follow()
-        self._moved()
+    def action_edge(self, index: int) -> None:
+        if self.view.page == "whatif":
+            self.action_row(index)
+        elif index:
+            self.recording.follow()
+            self._moved()
+        else:
+            self._go_to(self.recording.transport.begins_at)
 
     def action_go_to(self) -> None:
         self.line.ask("go to", hint=HOW, done=self.go_to)

@@ -34,14 +34,17 @@ _NAMES: Mapping[str, tuple[str, str]] = {
     "stop": ("", "kill allow agent spending spend money cancel abort"),
     "less": ("max concurrency down", "ceiling"),
     "more": ("max concurrency up", "ceiling"),
-    "pin": ("pin level", "limit auto aimd level unpin"),
+    "pin": ("fix level", "pin level limit auto aimd unpin free"),
+    "pin_agent": ("keep on top", "pin"),
+    "picture": ("picture", "screenshot save image export svg png"),
+    "failing": ("trouble", "failing failed stuck hung died next"),
     "release": ("end wait", "release pause rate limit retry-after"),
     "lane": ("next lane", ""),
     "lane_back": ("lane before", ""),
-    "step_up": ("knob up", ""),
-    "step_down": ("knob down", ""),
-    "leap_up": ("knob far up", ""),
-    "leap_down": ("knob far down", ""),
+    "turn_up": ("turn up", "knob step later forward"),
+    "turn_down": ("turn down", "knob step earlier back"),
+    "turn_far_up": ("turn far up", "knob step later forward"),
+    "turn_far_down": ("turn far down", "knob step earlier back"),
     "pause": ("pause all", "freeze all resume admissions"),
     "drain": ("", "accept take requests"),
     "quit": ("", "exit leave"),
@@ -70,6 +73,12 @@ class Actions(NavigationActions, WhatIfActions):
     def action_out(self) -> None:
         if self.view.page != "whatif" or not self.leave_whatif():
             super().action_out()
+
+    def action_turn(self, steps: int) -> None:
+        if self.view.page == "whatif":
+            self.vary(steps)
+        else:
+            self.action_send("turn", steps)
 
     def action_pick_knob(self, name: str) -> None:
         """Select a knob on a click, and ask for its value on a second one."""

@@ -331,6 +331,7 @@ class NavigationActions(Room):
     action_out = _going(back)
     action_move = _going(move)
     action_edge = _going(edge)
+    action_row = _going(edge)
     action_mark = _going(mark)
     action_mark_all = _going(mark_all)
     action_pin_agent = _going(pin)

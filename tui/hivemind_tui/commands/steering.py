@@ -114,8 +114,9 @@ class SteeringActions(Room):
         self.ask(title, dialogs.stop_question(self.view, agents, choices), choices)
 
     def action_cut(self) -> None:
+        """Ask what becomes of a request of which nothing comes; on the page of tasks whether one is cancelled."""
         self._keep_cursor()
-        self.attempt(self._ask_cut)
+        self.attempt(self._ask_cancel if self.view.page == "tasks" else self._ask_cut)
 
     def _ask_cut(self) -> None:
         ticket = intents.to_cut(self.view)
@@ -124,9 +125,6 @@ class SteeringActions(Room):
             choices["r"] = partial(self._send, CutRequest(ticket.agent, ticket.ticket))
         title = f"Request {ticket.ticket} of {clean(ticket.agent)}"
         self.ask(title, dialogs.cut_question(ticket), choices)
-
-    def action_cancel(self) -> None:
-        self.attempt(self._ask_cancel)
 
     def _ask_cancel(self) -> None:
         intents.cancel(self.view)

@@ -90,7 +90,8 @@ class WhatIfActions(SteeringActions):
         self.workers.cancel_group(self, _GROUP)
         await self.simulation.aclose()
 
-    def action_vary(self, steps: int) -> None:
+    def vary(self, steps: int) -> None:
+        """Turn the setting under the cursor by so many steps."""
         self._change_sheet(lambda now: now.turn(steps))
 
     def set_setting(self, text: str) -> None:

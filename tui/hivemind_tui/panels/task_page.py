@@ -166,9 +166,7 @@ def _open_first(tasks: Near) -> Near:
 
 def effects(task: TaskView) -> list[tuple[str, str]]:
     """Return what the keys would do now: each key's id, and its effect in a few words."""
-    found = (
-        [] if task.state in ENDED else [("raise", "more urgent"), ("lower", "less urgent"), ("cancel", "cancels it")]
-    )
+    found = [] if task.state in ENDED else [("raise", "more urgent"), ("lower", "less urgent"), ("cut", "cancels it")]
     if task.state in SPOILED:
         found.append(("retry", "tries it again"))
     return [*found, ("open", "its agent")]
