@@ -38,10 +38,11 @@ from hivemind_mock.agents.demo import SEED, at_tasks, bad_day, run_demo_agents, 
 from hivemind_mock.bench.runs import BenchRun, execute_run
 from hivemind_mock.provider.config import SCENARIOS
 from hivemind_tui.app import ControlRoom
+from hivemind_tui.commands.files import CONVERTER, placed_text
 from hivemind_tui.keys.keymap import BY_ID, here
 from hivemind_tui.loop.loop_lag import Pace
 from hivemind_tui.plots.process import PlotProcess
-from hivemind_tui.replay_app import CONVERTER, ReplayRoom, placed_text
+from hivemind_tui.replay_app import ReplayRoom
 from hivemind_tui.sources.base import Local
 from hivemind_tui.sources.replay import ReplaySource
 

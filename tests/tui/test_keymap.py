@@ -7,12 +7,13 @@ from collections import Counter
 import pytest
 from textual.geometry import Size
 from textual.widget import Widget
+from tui.requests import requests_of
 from tui.worlds import world
 
-from hivemind_tui.commands.dialogs import help_rows
+from hivemind_tui.commands.dialogs import help_rows, page_help
 from hivemind_tui.commands.intents import INTENTS
 from hivemind_tui.keys.keymap import _FIRST, _TIME, BY_ID, FOOTERS, KEYS, bindings, footer
-from hivemind_tui.render.pen import Pen, fitting
+from hivemind_tui.render.pen import Pen, cells_of, fitting
 from hivemind_tui.replay_app import ReplayRoom
 from hivemind_tui.sources.playback import Playback
 from hivemind_tui.state.view import PAGES, View
@@ -42,7 +43,7 @@ def test_help_lists_every_key() -> None:
     """What can be pressed can be read up."""
     views = [View(world(), trail=(page,), demo=True, playback=each) for page in FOOTERS for each in (None, RECORDED)]
     texts = [[text for row in help_rows(Pen(), view, Size(80, 24)) for text, _ in row] for view in views]
-    assert all(any(key.help in text and f"  {key.shown:<12}" in text for text in texts) for key in KEYS)
+    assert all(any(key.help in text and f"  {key.shown or ':':<12}" in text for text in texts) for key in KEYS)
 
 
 def test_footer_keeps_the_most_needed_keys() -> None:
@@ -87,3 +88,15 @@ def test_no_letter_moves_about_here_and_kills_there() -> None:
     for name in ("stop", "drain", "quit"):
         keys = set(BY_ID[name].keys.split(","))
         assert not any(keys & set(key.keys.split(",")) for key in KEYS if key.id != name)
+
+
+@pytest.mark.parametrize("page", [page for page in FOOTERS if page != "fleet"])
+def test_the_help_of_a_page_is_one_screen(page: str) -> None:
+    """At 80x24, with the keys that do something and the signs of what it shows; the rest stands behind it."""
+    view = View(world(), trail=(page,), requests=requests_of(world(), 60))
+    rows = page_help(Pen(), view, Size(80, 24))
+    assert len(rows) <= 22
+    assert max(map(cells_of, rows)) <= 76
+    words = "".join(text for row in rows for text, _ in row)
+    assert ("the answer is arriving" in words) == (page in ("overview", "agents", "agent", "requests", "request"))
+    assert "the agent got an error" not in words or page in ("requests", "request")

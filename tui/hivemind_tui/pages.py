@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from hivemind_tui.keys.keymap import BY_ID
 from hivemind_tui.panels import (
     agent_page,
     agent_table,
@@ -26,7 +27,7 @@ from hivemind_tui.panels import (
 from hivemind_tui.panels.curve import CurvePanel
 from hivemind_tui.render.glyphs import TASK_SIGNS
 from hivemind_tui.widgets.box import Horizontal, Vertical
-from hivemind_tui.widgets.line_table import Panel
+from hivemind_tui.widgets.line_table import Panel, Render
 
 if TYPE_CHECKING:
     from textual.widget import Widget
@@ -42,26 +43,35 @@ AROUND = 3
 def pages(plots: PlotProcess | None) -> Mapping[str, Widget]:
     """Return the pages by name. The style sheet (pages.tcss) says which panels are shown in which layout."""
 
+    def leading(name: str, render: Render, id: str) -> Panel:
+        """Return a panel with the key of the page that has more of it, or of what it steers."""
+        return Panel(render, id=id, key=BY_ID[name].shown, action=f"app.{BY_ID[name].action}")
+
     def curve(id: str) -> Panel:
-        return CurvePanel(plots, id=id)
+        return CurvePanel(plots, id=id, key=BY_ID["tuning"].shown, action=f"app.{BY_ID['tuning'].action}")
+
+    def events(id: str) -> Panel:
+        return leading("log", log.render_newest, id)
 
     return {
         "overview": Vertical(
             Panel(vitals.render, id="vitals"),
             Panel(lanes.render, id="lanes"),
-            Horizontal(Panel(slots.render, id="slots"), curve("curve"), id="top"),
+            Horizontal(leading("requests", slots.render, "slots"), curve("curve"), id="top"),
             Horizontal(
-                Panel(limits.render_windows, id="windows"), Panel(limits.render_circuit, id="circuit"), id="middle"
+                Panel(limits.render_windows, id="windows"),
+                leading("circuit", limits.render_circuit, "circuit"),
+                id="middle",
             ),
-            Panel(agent_table.render, id="agents"),
-            Panel(log.render_newest, id="events"),
+            leading("agents", agent_table.render, "agents"),
+            events("events"),
         ),
         "start": Vertical(Panel(connect.render, id="start")),
         "agents": Horizontal(
             Vertical(
                 Panel(agent_table.render, id="agents-all"),
-                Panel(request_table.render_of_agent, id="agents-requests"),
-                Panel(log.render_newest, id="agents-events"),
+                leading("open", request_table.render_of_agent, "agents-requests"),
+                events("agents-events"),
                 id="agents-left",
             ),
             Vertical(
@@ -72,11 +82,15 @@ def pages(plots: PlotProcess | None) -> Mapping[str, Widget]:
             Panel(request_table.render, id="requests"), Panel(request_page.render_card, id="request-card")
         ),
         "tuning": Horizontal(
-            Vertical(Panel(knobs.render, id="knobs"), Panel(log.render_newest, id="tuning-events"), id="tuning-left"),
             Vertical(
-                curve("tuning-curve"),
+                Panel(knobs.render, id="knobs"),
+                events("tuning-events"),
+                id="tuning-left",
+            ),
+            Vertical(
+                CurvePanel(plots, id="tuning-curve"),
                 Panel(limits.render_windows, id="tuning-windows"),
-                Panel(limits.render_circuit, id="tuning-circuit"),
+                leading("circuit", limits.render_circuit, "tuning-circuit"),
                 id="tuning-right",
             ),
         ),
@@ -85,7 +99,7 @@ def pages(plots: PlotProcess | None) -> Mapping[str, Widget]:
             Vertical(
                 Panel(log.render_event, id="log-event"),
                 Panel(limits.render_windows, id="log-windows"),
-                Panel(limits.render_circuit, id="log-circuit"),
+                leading("circuit", limits.render_circuit, "log-circuit"),
                 curve("log-curve"),
                 id="log-right",
             ),
@@ -94,14 +108,14 @@ def pages(plots: PlotProcess | None) -> Mapping[str, Widget]:
             Vertical(
                 Panel(task_page.render, id="tasks-all"),
                 Panel(gantt.render, id="gantt"),
-                Panel(log.render_newest, id="tasks-events"),
+                events("tasks-events"),
                 id="tasks-left",
             ),
             Vertical(Panel(task_page.render_card, id="task-card"), curve("tasks-curve"), id="tasks-right"),
         ),
         "fleet": Vertical(
             Panel(fleet_page.render, id="fleet"),
-            Horizontal(Panel(log.render_newest, id="fleet-events"), curve("fleet-curve"), id="fleet-below"),
+            Horizontal(events("fleet-events"), curve("fleet-curve"), id="fleet-below"),
         ),
         "whatif": Horizontal(
             Panel(knobs.render_what_if, id="whatif-settings"),
@@ -121,7 +135,7 @@ def pages(plots: PlotProcess | None) -> Mapping[str, Widget]:
             Horizontal(
                 Vertical(
                     Panel(log.render_of_agent, id="agent-own-events"),
-                    Panel(log.render_newest, id="agent-events"),
+                    events("agent-events"),
                     id="agent-log",
                 ),
                 curve("agent-curve"),

@@ -13,6 +13,7 @@ from hivemind.scheduler.commands import Command, Rejected
 from hivemind.setup.clients import Target, exports, quick_lines
 from hivemind.text.shells import word
 from hivemind_tui.commands import intents, navigation
+from hivemind_tui.commands.files import FileActions
 from hivemind_tui.commands.navigation import NavigationActions, into
 from hivemind_tui.commands.steering import named
 from hivemind_tui.commands.whatif import WhatIfActions, what_if_line
@@ -36,6 +37,9 @@ _NAMES: Mapping[str, tuple[str, str]] = {
     "more": ("max concurrency up", "ceiling"),
     "pin": ("fix level", "pin level limit auto aimd unpin free"),
     "pin_agent": ("keep on top", "pin"),
+    "journals": ("journals", "replay recordings runs yesterday earlier"),
+    "report": ("report", "html page export"),
+    "acknowledge": ("alerts", "ack acknowledge warnings"),
     "picture": ("picture", "screenshot save image export svg png"),
     "failing": ("trouble", "failing failed stuck hung died next"),
     "release": ("end wait", "release pause rate limit retry-after"),
@@ -54,7 +58,7 @@ _NAMES: Mapping[str, tuple[str, str]] = {
 """By id of a key, its name here where the id doesn't say it, and further words to find it by."""
 
 
-class Actions(NavigationActions, WhatIfActions):
+class Actions(NavigationActions, WhatIfActions, FileActions):
     """Navigation, steering and what-if, and the keys that mean one of these by the page."""
 
     def run_key_action(self, action: str) -> None:

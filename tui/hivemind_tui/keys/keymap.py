@@ -180,7 +180,7 @@ KEYS: tuple[Key, ...] = (
     _lane("lane_back", "", "lane(-1)", "", "lane before"),
     _steer("write", "W", "write", "write", "write knobs to hivemind.toml; shows the change first", group="tuning"),
     # All traffic
-    _traffic("acknowledge", "A", "send('acknowledge')", "ack alerts", "acknowledge all alerts", pages=_NO_WHAT_IF),
+    Key("acknowledge", "A", "alerts", "alerts", "list the alerts, and acknowledge them", "traffic", _NO_WHAT_IF),
     _traffic("note", "", "note", "note", "write a note on the curve, into log, journal and report"),
     _traffic("undo", "u", "undo", "undo", "undo your last change"),
     _traffic("pause", "p", "send('pause')", "pause all", "pause everything, or resume; streams go on"),
@@ -193,6 +193,8 @@ KEYS: tuple[Key, ...] = (
     _screen("theme", "", "theme", "theme", "next theme"),
     _screen("inside", "", "inside", "", "diagnostics of the screen: frames, event loop, memory"),
     _screen("repaint", "", "repaint", "", "repaint everything"),
+    _screen("journals", "", "journals", "journals", "list the journals, and play one back"),
+    _screen("report", "", "report", "report", "write the report of this run in this folder, as a page"),
     _screen("picture", "", "picture", "picture", "save a picture of the screen in this folder"),
     _screen("demo", "d", "demo", "start the demo", "mock agents on a provider's bad day", pages=START, live=True),
 )

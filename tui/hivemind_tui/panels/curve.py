@@ -83,8 +83,10 @@ def _picture(rows: int) -> int:
 class CurvePanel(Panel):
     """A panel whose figure is drawn by the plotting process, of which it wants one a second at most."""
 
-    def __init__(self, plots: PlotProcess | None, *, id: str, now: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(self._drawing, id=id)
+    def __init__(
+        self, plots: PlotProcess | None, *, id: str, now: Callable[[], float] = time.monotonic, **leading: str
+    ) -> None:
+        super().__init__(self._drawing, id=id, **leading)
         self._plots = plots
         self._now = now
         self._submitted: Job | None = None

@@ -82,7 +82,7 @@ def _health(view: View, width: int, pen: Pen) -> list[Chunk]:
         chunks.append((4, [(pen.glyphs.plain(why_slow(snapshot.waits)), "dim")]))
     if waiting := unacknowledged(snapshot.alerts):
         text = f"{pen.glyphs.warn} {short_plural(len(waiting), 'alert')}"
-        chunks.append((1, [linked(text, "bad", "app.page('log')")]))
+        chunks.append((1, [linked(text, "bad", "app.alerts")]))
     if view.playback is None and not codes & {"journal", "journal_gaps"}:
         chunks += _recorded(snapshot.recording, pen)
     if frozen:
@@ -272,9 +272,9 @@ def _second(view: View, width: int, pen: Pen) -> Strip:
 def _tabs(view: View, named: tuple[str, ...]) -> list[Span]:
     spans: list[Span] = []
     for number, name in enumerate(PAGES, 1):
-        if name == "fleet" and not view.live:
-            continue
         here = view.trail[0] == name
+        if not here and not view.has(name):
+            continue  # the palette has it
         text = f"{number} {name.capitalize()}" if name in named else str(number)
         shown = f"[{text}]" if here else f" {text} "
         spans.append(linked(shown, "title" if here else "dim", f"app.page({name!r})"))

@@ -81,8 +81,9 @@ class SimulationProcess:
         return f"the simulation ended before its time: {last or how}"
 
 
-def recording_of(source: Source, snapshot: Snapshot) -> Path:
-    """Return the first existing file of the recording. Raises: Rejected: none can be read here."""
+def recording_of(source: Source, snapshot: Snapshot, command: str = "hivemind what-if") -> Path:
+    """Return the first existing file of the recording. Raises: Rejected: none can be read here; the text names the
+    command that reads it where it is."""
     played = getattr(source, "journal", None)
     if isinstance(played, Path):
         return played
@@ -93,8 +94,8 @@ def recording_of(source: Source, snapshot: Snapshot) -> Path:
     name = path.name.partition(".")[0]
     if not os.access(path, os.R_OK) or path.is_dir():
         if view.failing:
-            raise Rejected(f"the journal can't be written ({view.failing}), so there is nothing to simulate")
-        line = command_line("hivemind what-if", name)
+            raise Rejected(f"the journal can't be written ({view.failing}), so there is nothing to read")
+        line = command_line(command, name)
         there = f" on this machine; over there: {line}" if source.link.kind == "attached" else ""
         raise Rejected(f"{path} can't be read{there}")
     try:
