@@ -33,7 +33,7 @@ _CUTS = {
     "truncated": "truncated answers",
     "circuit": "the circuit",
 }
-MAX_CONCURRENCY, PINNED = "max concurrency (HiveMind's own limit)", "pinned level"
+MAX_CONCURRENCY, PINNED = "max concurrency (HiveMind's own limit)", "the fixed level"
 ASSUMED = {
     "requests a minute (assumed by HiveMind)": "rpm",
     "tokens a minute (assumed by HiveMind)": "tpm",

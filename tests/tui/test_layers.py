@@ -79,7 +79,7 @@ async def test_the_wheel_scrolls_what_is_on_top() -> None:
             pilot.app.on_mouse_scroll_down()  # type: ignore[attr-defined]
             await settle(pilot)
             assert room(pilot).view.agent is before
-        await press(pilot, "escape ?")
+        await press(pilot, "escape ? ?")
         first = seen(pilot, "overlay")
         pilot.app.on_mouse_scroll_down()  # type: ignore[attr-defined]
         assert seen(pilot, "overlay") != first

@@ -144,11 +144,11 @@ def test_damage_is_told() -> None:
 def test_that_a_journal_is_written_is_told() -> None:
     """A live header says how large it is, and louder what is lost, or why it can't be written."""
     live = calm_world()
-    assert "rec" not in head(View(live))
+    assert "journal" not in head(View(live))
     told = {
-        RecordingView("/j", 18_200_000, 0, ""): "rec 18 MB",
-        RecordingView("/j", 4_200, 0, ""): "rec 4 kB",
-        RecordingView("/j", 18_200_000, 1200, ""): "▲ rec 18 MB, 1.2k lost",
+        RecordingView("/j", 18_200_000, 0, ""): "journal 18 MB",
+        RecordingView("/j", 4_200, 0, ""): "journal 4 kB",
+        RecordingView("/j", 18_200_000, 1200, ""): "▲ journal 18 MB, 1.2k events lost",
         RecordingView("/j", 18_200_000, 7, "No space left on device"): "▲ not recorded: No space left on device",
     }
     for recording_, words in told.items():

@@ -11,7 +11,7 @@ from textual.widget import Widget
 
 from hivemind_tui.keys.keymap import footer
 from hivemind_tui.pages import AROUND, pages, rows_wanted
-from hivemind_tui.panels import diagnostics, header, lanes
+from hivemind_tui.panels import diagnostics, header
 from hivemind_tui.panels.timeline_strip import Scrubber
 from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.render.glyphs import Glyphs
@@ -182,8 +182,7 @@ class Board(Vertical):
     def _rows_of_lanes(self, view: View) -> int:
         count, full = len(view.snapshot.lanes), not self.has_class("compact")
         most = LANES_SHOWN + max(0, self._size.height - (FULL if full else COMPACT).height) // 6
-        rows = min(count, most) + (3 if full else 2)
-        return rows + min(count, most) * lanes.more_rows(count, self._size.height) if full else rows
+        return min(count, most) + (3 if full else 2)
 
     async def paint(self) -> None:
         """Draw the panels that are due, for ever, one in each turn of the loop, with turns for the traffic between."""

@@ -13,6 +13,7 @@ from hivemind.text.humanise import NOTHING, short_count, short_duration, short_p
 from hivemind.world.snapshot import AgentView, TaskView, TicketView
 from hivemind_tui.commands.queue import Change
 from hivemind_tui.keys.keymap import BY_ID, footer, here
+from hivemind_tui.plots.sample import mark
 from hivemind_tui.render.format import clean, fit
 from hivemind_tui.render.glyphs import GATE_SIGNS, LEASE_SIGNS, LEGEND, TASK_SIGNS, Sign, sign
 from hivemind_tui.render.pen import Pen, Span, call, cells_of, linked
@@ -221,13 +222,19 @@ def page_help(pen: Pen, view: View, size: Size) -> Rows:
     for n in range(down):
         row: list[Span] = []
         for spans in cells[n::down]:
-            key, label = spans
-            cells_left = _HELP_CELLS - cells_of([key])
-            row += [key, (fit(label[0], cells_left - 1) + " ", "text")]
+            label, _ = spans[1]
+            row += [spans[0], (fit(label, _HELP_CELLS - 1 - cells_of(spans[:1])) + " ", "text")]
         rows.append(row)
     glyphs = pen.glyphs
     common = f"{glyphs.about} estimated  {NOTHING} not yet  . none  {glyphs.ellipsis} cut short"
-    more: Rows = [[(pen.glyphs.plain(common), "text")], [], [("?  every key and sign; any other key closes", "dim")]]
+    more: Rows = [[(pen.glyphs.plain(common), "text")]]
+    if (lane := view.lane) is not None and view.page in ("overview", "tuning"):
+        cuts = dict.fromkeys(mark(point.mark) for point in lane.curve if point.mark)
+        signs_of = [(f"{cut.shown(glyphs.braille)} {cut.word}  ", cut.role) for cut in cuts]
+        more += [[("what changed the level: ", "text"), *signs_of]] if cuts else []
+    if any(":" in each.state.lane for each in view.snapshot.lanes):
+        more.append([("UPSTREAM:KEY: a lane, an upstream with one credential, of which it is a hash", "text")])
+    more += [[], [("?  every key and sign; any other key closes", "dim")]]
     shown = signs_on(view)
     signs = _legend("signs", shown, pen) if shown else []
     return [*rows, [], *signs[: max(1, size.height - 3 - len(rows) - len(more))], *more]

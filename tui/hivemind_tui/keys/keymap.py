@@ -433,7 +433,7 @@ _LABELS: Mapping[str, Callable[[View], str]] = {
     "find": lambda view: "next match" if _searching(view) else "next mark",
     "turn_up": lambda view: "turn" if view.live or view.page == "whatif" else "step",
     "pause": lambda view: "resume all" if view.snapshot.mode == "paused" else "pause all",
-    "drain": lambda view: "accept requests" if view.snapshot.mode == "draining" else "drain",
+    "drain": lambda view: "accept requests" if view.snapshot.mode == "draining" else "drain, refuse new",
     "freeze": lambda view: "unfreeze view" if view.frozen else "freeze view",
 }
 """Labels of keys whose effect depends on the view."""

@@ -184,8 +184,8 @@ def _recorded(recording: RecordingView | None, pen: Pen) -> list[Chunk]:
         why = fit(recording.failing, min(30, len(recording.failing)))
         return [(1, [(f"{pen.glyphs.warn} not recorded: {why}", "bad")])]
     if recording.lost:
-        return [(1, [(f"{pen.glyphs.warn} rec {size}, {short_count(recording.lost)} lost", "wait")])]
-    return [(7, named("rec", size))]
+        return [(1, [(f"{pen.glyphs.warn} journal {size}, {short_count(recording.lost)} events lost", "wait")])]
+    return [(7, named("journal", size))]
 
 
 def _pool(snapshot: Snapshot) -> list[Chunk]:
@@ -239,7 +239,7 @@ def _lanes(states: Sequence[LaneState], held: int, pen: Pen) -> list[Chunk]:
     """Return what the whole proxy has in flight, and how many of its lanes are held up."""
     active, limit = sum(state.active for state in states), sum(state.level for state in states)
     of = "∞" if math.isinf(limit) else str(sum(int(state.level) for state in states))
-    chunks: list[Chunk] = [(1, named("slots", f"{active}/{of}", "strong"))]
+    chunks: list[Chunk] = [(1, named("in flight", f"{active}/{of}", "strong"))]
     if held:
         chunks.insert(0, (3, [(f"{pen.glyphs.warn} {held} of {len(states)} lanes held up", "wait")]))
     return chunks
@@ -251,7 +251,7 @@ def _lane(state: LaneState, pen: Pen) -> list[Chunk]:
     if state.circuit == "open" and state.circuit_reopens_in_s is not None:
         circuit.append((f" {short_duration(state.circuit_reopens_in_s)}", "wait"))
     limit = "∞" if math.isinf(state.level) else str(int(state.level))
-    return [(4, circuit), (1, named("slots", f"{state.active}/{limit}", "strong"))]
+    return [(4, circuit), (1, named("in flight", f"{state.active}/{limit}", "strong"))]
 
 
 def _second(view: View, width: int, pen: Pen) -> Strip:

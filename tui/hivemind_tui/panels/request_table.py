@@ -97,7 +97,7 @@ def _table(at: float, wall_s: float) -> Table[RequestView]:
             Column("tries", "TRIES", 5, 3, _tries),
             Column("prio", "PRIO", 4, 12, lambda r, _: PRIORITIES[r.priority], "<"),
             Column("waited", "WAITED", 6, 5, waited),
-            Column("ttft", "TTFT", 5, 5, lambda r, _: _known(short_duration(ttft_s(r)))),
+            Column("ttft", "1ST TOKEN", 9, 5, lambda r, _: _known(short_duration(ttft_s(r)))),
             Column("took", "TOOK", 6, 1, duration),
             Column("in", "IN", 5, 6, lambda r, _: _known(short_count(input_tokens(r) or None))),
             Column("cached", "CACHED", 6, 11, _cached),

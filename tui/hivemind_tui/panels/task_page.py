@@ -35,11 +35,11 @@ _ABOUT = (
     ("", PLAN),
     ("batch", "hivemind batch plan.yaml runs it, each task as an agent of its own; --check shows the order first."),
     ("one", "hivemind tasks submit lint -- make lint submits one, and hivemind work runs what is submitted."),
-    ("MCP", "hm.submit lets an agent submit what others are to do for it."),
+    ("agents", "An agent submits work for others with hm.submit, a tool of `hivemind mcp`."),
     ("here", "This page then lists them, with when each ran and when all will be done; + - change how urgent one is."),
 )
 _COUNTED = ("running", "failed", "ready", "waiting", "blocked", "done", "skipped", "cancelled")
-_NONE = "No task yet. `hivemind batch plan.yaml` submits some, and so does hm.submit over MCP."
+_NONE = "No task yet. `hivemind batch plan.yaml` submits some; agents can with `hivemind mcp`."
 _LABEL = 10
 _CUT = 3
 """Rows of what tasks are that an empty page can do without."""

@@ -168,8 +168,8 @@ def vitals_of(snapshot: Snapshot) -> Iterable[Vital]:
     brief, longest = [("wait ", "dim"), *p95], found.wait_p95_s
     yield Vital(1, "WAIT", brief, p95, p50, past("wait_p95_s"), "wait", short_duration, now=longest)
     p95, p50 = _times(found.ttft_p50_s, found.ttft_p95_s)
-    brief = [("TTFT ", "dim"), *p95]
-    yield Vital(4, "TTFT", brief, p95, p50, past("ttft_p95_s"), "info", short_duration)
+    brief = [("first token ", "dim"), *p95]
+    yield Vital(4, "FIRST TOKEN", brief, p95, p50, past("ttft_p95_s"), "info", short_duration)
     spent = _per_hour(found.dollars_per_hour), "strong"
     yield Vital(3, "SPEND", [spent], [spent], _by_hour(snapshot), past("dollars_per_hour"), "accent", _per_hour)
 

@@ -31,7 +31,7 @@ DIALS: Mapping[str, Dial] = {
     "aimd.floor": Dial("min concurrency", "C_min", "the level never goes below", 1),
     "aimd.alpha": Dial("increase", "alpha", "added to the level each step", 0.1),
     "aimd.beta": Dial("decrease", "beta", "factor of the level on congestion", 0.05),
-    "aimd.latency_target_s": Dial("TTFT target", "L_target", "more than alone is congestion", 0.5, "s"),
+    "aimd.latency_target_s": Dial("first token target", "L_target", "more than alone is congestion", 0.5, "s"),
     "circuit.threshold": Dial("error threshold", "tau", "error rate that opens the circuit", 0.05),
     "circuit.window": Dial("window", "N", "results that the error rate covers", 1),
     "circuit.cooldown_s": Dial("cooldown", "T_cool", "from opening to the probe", 1, "s"),
