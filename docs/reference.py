@@ -142,13 +142,15 @@ def _help_of(main: Callable[[Sequence[str]], Any]) -> str:
 def _keys() -> Iterator[str]:
     yield "# Keys"
     yield ""
+    yield "Commands with `` : `` have no key of their own; the palette finds them, and `screen.toml` may give them one."
+    yield ""
     for group, rows in groupby(sorted(KEYS, key=lambda key: key.group), key=lambda key: key.group):
         yield f"## {group.capitalize()}"
         yield ""
         yield from _table(
             ("key", "command", "what it does", "pages", "name in screen.toml"),
             [
-                (f"`` {key.shown} ``", key.label, key.help, ", ".join(sorted(key.pages)) or "all", f"`{key.id}`")
+                (f"`` {key.shown or ':'} ``", key.label, key.help, ", ".join(sorted(key.pages)) or "all", f"`{key.id}`")
                 for key in rows
             ],
         )

@@ -38,10 +38,11 @@ from hivemind_mock.agents.demo import SEED, at_tasks, bad_day, run_demo_agents, 
 from hivemind_mock.bench.runs import BenchRun, execute_run
 from hivemind_mock.provider.config import SCENARIOS
 from hivemind_tui.app import ControlRoom
+from hivemind_tui.commands.files import CONVERTER, placed_text
 from hivemind_tui.keys.keymap import BY_ID, here
 from hivemind_tui.loop.loop_lag import Pace
 from hivemind_tui.plots.process import PlotProcess
-from hivemind_tui.replay_app import CONVERTER, ReplayRoom, placed_text
+from hivemind_tui.replay_app import ReplayRoom
 from hivemind_tui.sources.base import Local
 from hivemind_tui.sources.replay import ReplaySource
 
@@ -89,7 +90,7 @@ PICTURES = (
     Picture("overview_small", "1", size=SMALL, shows=OVERVIEW),
     Picture("overview_small_light", "1", theme="hivemind-light", size=SMALL, shows=OVERVIEW),
     Picture("agents", "2 s s s", shows=(r"AGENT", r"base URL for it")),
-    Picture("agent", "2 $ enter", shows=(r"state ", r"Tokens over time", r"Requests")),
+    Picture("agent", "2 enter", shows=(r"state ", r"Tokens over time", r"Requests")),
     Picture(
         "request", "3 slash d o n e enter s s s s s s enter", shows=(r"\d ✕ .* (4|5)\d\d ", r"[2-9] ✓ .*200 answered")
     ),
@@ -101,8 +102,8 @@ PICTURES = (
 RECORDED = (
     Picture(
         "replay",
-        "g 3 0 percent_sign enter left_square_bracket g 7 5 percent_sign enter right_square_bracket"
-        " g 4 0 percent_sign enter n right",
+        "g 3 0 percent_sign enter colon l o o p space f r o m enter"
+        " g 7 5 percent_sign enter colon l o o p space t o enter g 4 0 percent_sign enter n right",
         shows=(r"REPLAY x1", r"stopped x1", r"\d+s of ", r"\[.*\d\d:\d\d:\d\d.*\]"),
     ),
     Picture("replay_small", "g 5 0 percent_sign enter", size=SMALL, shows=(r"REPLAY x1",)),
@@ -110,7 +111,7 @@ RECORDED = (
 WHAT_IF = (
     Picture(
         "whatif",
-        "end w g right right right j j j right right right right enter",
+        "end w home right right right j j j right right right right enter",
         shows=(
             r"Recorded against max_concurrency=",
             r"this run (would|might) have",
@@ -271,7 +272,7 @@ async def recorded_pictures(journal: Path, pictures: Sequence[Picture]) -> Async
             await asyncio.sleep(SETTLE_S)
             for picture in pictures:
                 yield picture, *await take(pilot, picture, "hivemind-tui --replay latest")
-                await pilot.press("backslash")
+                app.action_unloop()
     finally:
         player.close()
         await plots.aclose()

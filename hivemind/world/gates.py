@@ -29,7 +29,7 @@ class Gate:
 GATES: Mapping[str, Gate] = {
     "paused": Gate("paused", "an operator paused everything", "paused", "everything is paused"),
     "rate_limited": Gate(
-        "limited",
+        "provider",
         "rate-limited: the provider asked to wait (Retry-After)",
         "rate_limited",
         "rate-limited: the provider asked to wait",
@@ -53,14 +53,14 @@ GATES: Mapping[str, Gate] = {
         kept="max concurrency of the upstream",
     ),
     "requests": Gate(
-        "requests",
+        "req limit",
         "the rate window has no request left",
         "windows",
         trouble="requests a minute are used up",
         window="requests a minute",
     ),
     "tokens": Gate(
-        "tokens",
+        "tok limit",
         "the rate window has too few tokens left",
         "windows",
         trouble="tokens a minute are used up",

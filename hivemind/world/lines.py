@@ -287,7 +287,7 @@ def _priority_set(about: Arguments, before: str) -> str:
 
 def _level_pinned(about: Arguments, before: str) -> str:
     level = about["level"]
-    return "concurrency level back to AIMD" if level is None else f"concurrency level pinned at {level:g}"
+    return "concurrency level back to AIMD" if level is None else f"concurrency level fixed at {level:g}"
 
 
 def _stopped(about: Arguments, before: str) -> str:

@@ -34,7 +34,7 @@ _CUTS = {
     "circuit": "the circuit",
 }
 RPM, TPM = "requests a minute (assumed by HiveMind)", "tokens a minute (assumed by HiveMind)"
-MAX_CONCURRENCY, PINNED = "max concurrency (HiveMind's own limit)", "pinned level"
+MAX_CONCURRENCY, PINNED = "max concurrency (HiveMind's own limit)", "the fixed level"
 ASSUMED = {RPM: "rpm", TPM: "tpm", MAX_CONCURRENCY: "max_concurrency"}
 """Causes that no provider has stated, and the knob that sets each."""
 _BY_DECISION = frozenset(GATES[name].kept or GATES[name].word for name in OPERATORS)

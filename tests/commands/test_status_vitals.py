@@ -25,7 +25,7 @@ def test_the_last_minute_and_what_is_foreseen() -> None:
     text = [" ".join(line.split()) for line in status(world, 10.0)]
     assert any(" 190 tokens a minute, $30.00 an hour" in line for line in text if line.startswith("rate "))
     assert "errors 0 % of attempts in the last minute, 50 % of requests" in text
-    assert any("p50, p95 1 s; TTFT 2 s, p95 2 s" in line for line in text if line.startswith("wait "))
+    assert any("p50, p95 1 s; first token 2 s, p95 2 s" in line for line in text if line.startswith("wait "))
     assert "tasks 2 1 running, 1 done; ETA 2 s" in text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,6 +16,7 @@ from tui.worlds import FakeSource
 
 from hivemind_tui.app import ControlRoom
 from hivemind_tui.board import _TURNS
+from hivemind_tui.keys.keymap import BY_ID
 from hivemind_tui.loop.base_app import BandedScreen
 from hivemind_tui.loop.loop_lag import Pace
 from hivemind_tui.widgets.line_table import LineTable
@@ -90,10 +92,20 @@ async def frame(pilot: Pilot[str]) -> None:
 
 
 async def press(pilot: Pilot[str], keys: str) -> None:
-    """Press keys, separated by blanks, and let them have their effect."""
+    """Press keys, separated by blanks, and let them have their effect. `@ID` runs a command of the palette."""
     for key in keys.split():
-        await pilot.app._press_keys([key])
+        await at_once(pilot, key)
         await settle(pilot)
+
+
+async def at_once(pilot: Pilot[str], keys: str) -> None:
+    """Press keys without waiting for their effect, except before a command of the palette."""
+    for part in re.split(r"(@\w+)", keys):
+        if part.startswith("@"):
+            await settle(pilot)
+            room(pilot).run_key_action(BY_ID[part[1:]].action)
+        else:
+            await pilot.app._press_keys(part.split())
 
 
 async def afresh(pilot: Pilot[str], sequences: Iterable[str]) -> AsyncIterator[str]:
@@ -103,7 +115,7 @@ async def afresh(pilot: Pilot[str], sequences: Iterable[str]) -> AsyncIterator[s
         if room(pilot).modal_open:
             await press(pilot, "escape")
         room(pilot).go(fresh)
-        await pilot.app._press_keys(keys.split())
+        await at_once(pilot, keys)
         await settle(pilot)
         yield keys
 

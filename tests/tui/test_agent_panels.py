@@ -65,7 +65,7 @@ def test_selected_agent_is_always_in_sight() -> None:
 def test_who_waits_is_told_why_and_who_does_not_its_last_error() -> None:
     """In the same column, whichever matters."""
     rows = table(View(world()), width=250)
-    assert "tokens, 2nd, ≈9s" in next(row for row in rows.splitlines() if " bob " in row)
+    assert "tok limit, 2nd, ≈9s" in next(row for row in rows.splitlines() if " bob " in row)
     assert "try 3 in 3.1s: 529 overloaded_error" in next(row for row in rows.splitlines() if " erin " in row)
     assert "429 rate_limit_error" in next(row for row in rows.splitlines() if " alice " in row)
 
@@ -77,7 +77,7 @@ def test_who_waits_is_told_why_and_who_does_not_its_last_error() -> None:
         (100, "FAIL IN OUT COST BUDGET"),
         (110, "IN FLIGHT FAIL COST BUDGET TOKENS 1 min"),
         (160, "IN FLIGHT FAIL RETRIED OK IN OUT COST BUDGET TOKENS 1 min"),
-        (250, "IN FLIGHT QUEUE REQS OK FAIL RETRIED OK IN OUT COST BUDGET OF TOKENS 2 min TTFT SEEN CLIENT"),
+        (250, "IN FLIGHT QUEUE REQS OK FAIL RETRIED OK IN OUT COST BUDGET OF TOKENS 2 min 1ST TOKEN SEEN CLIENT"),
     ],
 )
 def test_the_columns_that_matter_most_stay(width: int, heads: str) -> None:

@@ -24,7 +24,7 @@ async def test_theme_key_goes_round() -> None:
         assert app.theme == app.themes[0] == DARK.name
         assert {*app.themes} == {theme.name for theme in THEMES}
         agreed = whole_screen(pilot).splitlines()[:-1]  # the last row tells how fast the screen is, too
-        await press(pilot, "t")
+        await press(pilot, "@theme")
         assert app.theme == app.themes[1] == LIGHT.name
         ground = app.query_one("#agents", LineTable).rows[0]._segments[0].style
         assert ground is not None
@@ -32,7 +32,7 @@ async def test_theme_key_goes_round() -> None:
         assert ground.bgcolor.name == LIGHT.background
         assert whole_screen(pilot).splitlines()[:-1] == agreed
         app.theme = app.themes[-1]
-        await press(pilot, "t")
+        await press(pilot, "@theme")
         assert app.theme == DARK.name
 
 
@@ -42,9 +42,8 @@ LAYOUTS = {
     (140, 36): ALL,
     (139, 36): SOME,
     (80, 24): SOME,
-    (79, 24): "header agents footer",
-    (40, 12): "header agents footer",
-    (20, 5): "header agents footer",
+    (40, 12): "header slots footer",
+    (20, 5): "header footer",
     (5, 2): "header",
 }
 
@@ -57,9 +56,8 @@ async def test_every_page_is_drawn_in_every_size() -> None:
             await settle(pilot)
             assert {panel.id for panel in pilot.app.query(LineTable) if panel.is_on_screen} >= set(panels.split())
             assert ("curve" in panels) == pilot.app.query_one("#curve").is_on_screen
-            for keys in (
-                ("2", "2 enter", "3", "3 enter", "4", "5", "0", "i", "i 1") if size in ((40, 12), (5, 2)) else ("1",)
-            ):
+            every = ("2", "2 enter", "3", "3 enter", "4", "5", "0", "@inside", "@inside 1")
+            for keys in every if size in ((40, 12), (5, 2)) else ("1",):
                 await press(pilot, keys)
                 assert "panel error" not in whole_screen(pilot), (keys, size)
                 if size != (5, 2):

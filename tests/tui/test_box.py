@@ -6,7 +6,7 @@ import pytest
 from textual import containers
 from textual.app import App, ComposeResult
 
-from hivemind_tui.widgets.box import Container, Horizontal, Vertical
+from hivemind_tui.widgets.box import Horizontal, Vertical
 
 
 class _Both(App[None]):
@@ -21,7 +21,7 @@ class _Both(App[None]):
         yield containers.Container(id="textual")
 
 
-@pytest.mark.parametrize(("own", "no_color"), [(Container, False), (Horizontal, True), (Vertical, False)])
+@pytest.mark.parametrize(("own", "no_color"), [(Horizontal, True), (Vertical, False)])
 async def test_rows_are_one_row(
     own: type[containers.Container], no_color: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
 from textual.pilot import Pilot
-from tui.kit import screen
+from tui.kit import press, screen
 from tui.worlds import FakeSource, world
 
 from hivemind.errors import UsageError
@@ -127,7 +127,7 @@ async def test_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
     stands on another ground than it is written in."""
     monkeypatch.setenv("NO_COLOR", "1")
     async with screen(FakeSource(world()), (160, 50), environment={"NO_COLOR": "1", "TERM": "xterm-256color"}) as pilot:
-        await pilot.press("j", "t")
+        await press(pilot, "j @theme")
         app = pilot.app
         assert app.theme == "hivemind-mono"
         for strip in app.screen._compositor.render_strips(app.size):

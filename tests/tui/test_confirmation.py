@@ -31,7 +31,7 @@ WORDS = {
     cmd.SetTaskPriority("lint", Priority.HIGH): "lint: priority is high now",
     cmd.ForgetTasks("nightly"): "tasks of batch nightly forgotten",
     cmd.Tune("rpm", 0): "rpm is none now",
-    cmd.PinLevel(4.0): "concurrency level pinned at 4",
+    cmd.PinLevel(4.0): "concurrency level fixed at 4",
     cmd.PinLevel(None): "concurrency level back to AIMD",
     cmd.SetCircuit("probe"): "circuit lets one probe through",
     cmd.PauseAdmissions(True): "everything paused",

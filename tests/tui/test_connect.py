@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from tui.kit import text
-from tui.worlds import empty_world, world
+from tui.worlds import empty_world
 
 from hivemind.world.lines import SETTINGS
 from hivemind.world.snapshot import Line
@@ -25,14 +25,6 @@ def test_a_long_upstreams_name_does_not_touch_its_address(width: int) -> None:
     assert len(found) == 2
     assert all(row.split(url)[0][-1] == " " for row in found)
     assert len({row.index(url) for row in found}) == 1
-
-
-@pytest.mark.parametrize("height", [20, 41, 50, 68])
-def test_no_part_is_cut_off(height: int) -> None:
-    """What has no room is left out, with its title."""
-    rows = text(connect.render(View(world()), 160, height, Pen()))
-    for title, last in (("Why a request waits", "nothing holds it: it is next"), ("Tasks", "cancelled by an operator")):
-        assert (title in rows) == (last in rows)
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 22), (160, 43)])

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 from rich.console import Console
 from rich.text import Text
+from tui.decks import write
+from tui.kit import SMALLEST, press, room, said, screen, seen, wait_until
+from tui.worlds import FakeSource, world
 
-from hivemind_tui.replay_app import as_png, placed_text, write_new
+from hivemind.world.snapshot import RecordingView
+from hivemind_tui.commands.files import as_png, placed_text, write_new
 
 
 def exported(text: str) -> str:
@@ -58,3 +63,33 @@ async def test_a_converter_that_fails_is_no_trouble(tmp_path: Path) -> None:
     svg = write_new(tmp_path, "a", "<svg/>")
     assert await as_png(svg, 80, converter(tmp_path, "exit 3")) is None
     assert await as_png(svg, 80, str(tmp_path / "none")) is None
+
+
+async def test_a_live_room_takes_pictures_and_writes_the_report(tmp_path: Path) -> None:
+    """Both into its folder; without a recording there is nothing to report on, or to list."""
+    journal = write(tmp_path)
+    source = FakeSource(replace(world(), recording=RecordingView(str(journal), 1, 0, "")))
+    async with screen(source, folder=tmp_path) as pilot:
+        await press(pilot, "@picture")
+        await wait_until(pilot, lambda: bool([*tmp_path.glob("hivemind-*.svg")]))
+        await press(pilot, "@report")
+        await wait_until(pilot, lambda: any(journal.stem in text and "written" in text for text in said(pilot)))
+        assert (tmp_path / f"{journal.stem}.html").exists()
+    async with screen(FakeSource(world()), SMALLEST) as pilot:
+        await press(pilot, "@report @journals")
+        assert [text.partition(":")[0] for text in said(pilot)] == ["nothing is recorded"]
+
+
+async def test_journals_are_listed_and_one_is_played_back(tmp_path: Path) -> None:
+    """Another program does, once this screen has ended; a browser's room says how."""
+    journal = write(tmp_path)
+    recorded = replace(world(), recording=RecordingView(str(journal), 1, 0, ""))
+    for terminal in (False, True):
+        async with screen(FakeSource(recorded)) as pilot:
+            room(pilot).has_terminal = terminal
+            await press(pilot, "@journals")
+            await wait_until(pilot, lambda: room(pilot).palette.is_open)
+            assert journal.stem in seen(pilot, "palette")
+            await pilot.press("enter")
+            assert terminal or f"in a terminal: hivemind-tui --replay {journal.stem}" in said(pilot)[-1]
+        assert [*pilot.app.aside[-2:]] == (["--replay", str(journal)] if terminal else [])  # type: ignore[attr-defined]

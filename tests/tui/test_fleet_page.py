@@ -22,7 +22,7 @@ from hivemind_tui.state.view import View, ViewBuilder
 from hivemind_tui.widgets.line_table import Render
 
 EVIL = "a\x1b[2J\n\t宽い" * 6
-SIZES = {"160x45": (160, 42), "80x24": (80, 21), "60x15": (60, 12)}
+SIZES = {"160x45": (160, 42), "80x24": (80, 21)}
 
 
 def looked(known: Fleet, page: str = "fleet", snapshot: Snapshot | None = None, **about: object) -> View:

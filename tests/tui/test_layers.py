@@ -24,7 +24,7 @@ async def test_what_is_typed_ahead_isnt_lost() -> None:
     async with screen(source) as pilot:
         await at_once(pilot, "c", "h", "B", "5", "k", "enter", "x", "y", "y")
         assert source.applied == [SetCircuit("probe", LANE), SetBudget("alice", 5000), StopAgent("alice", True)]
-        await at_once(pilot, "ctrl+p", *"pause", "enter", "slash", *"bob")
+        await at_once(pilot, "colon", *"pause", "enter", "slash", *"bob")
         assert source.applied[-1] == PauseAdmissions(True)
         assert [agent.name for agent in room(pilot).view.agents] == ["bob"]
 
@@ -79,11 +79,11 @@ async def test_the_wheel_scrolls_what_is_on_top() -> None:
             pilot.app.on_mouse_scroll_down()  # type: ignore[attr-defined]
             await settle(pilot)
             assert room(pilot).view.agent is before
-        await press(pilot, "escape ?")
+        await press(pilot, "escape ? ?")
         first = seen(pilot, "overlay")
         pilot.app.on_mouse_scroll_down()  # type: ignore[attr-defined]
         assert seen(pilot, "overlay") != first
-        await press(pilot, "G g")
+        await press(pilot, "end home")
         assert seen(pilot, "overlay") == first
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tui.kit import SMALLEST, frame, press, room, screen, whole_screen
+from tui.kit import frame, press, room, screen, seen, whole_screen
 from tui.worlds import FakeSource, world
 
 from hivemind.scheduler.commands import Acknowledge
@@ -110,15 +110,21 @@ async def test_a_screen_writes_it_to_its_terminal_and_shows_the_count() -> None:
         assert isinstance(room(pilot), ControlRoom)
 
 
-async def test_a_key_acknowledges_what_is_shown() -> None:
-    """One by one, so that none is that came a moment ago; many at once."""
+async def test_a_key_lists_and_acknowledges_what_is_shown() -> None:
+    """One by one, so that none is that came a moment ago; many at once. The list has those that were acknowledged."""
     source = FakeSource(with_alerts(SPENDING, DEATH))
-    async with screen(source, SMALLEST) as pilot:
+    async with screen(source, (80, 24)) as pilot:
+        await press(pilot, "A")
+        assert source.applied == []
+        assert all(alert.text in seen(pilot, "overlay") for alert in (SPENDING, DEATH))
         await press(pilot, "A")
         assert source.applied == [Acknowledge("", "spend"), Acknowledge("ann", "died")]
         source.become(with_alerts(*(replace(DEATH, number=n, about=f"a{n}") for n in range(9))))
-        await press(pilot, "A")
+        await press(pilot, "A A")
         assert source.applied[2:] == [Acknowledge()]
         source.become(with_alerts(replace(DEATH, acknowledged="you")))
+        await frame(pilot)
+        await press(pilot, "A")
+        assert "seen by you" in seen(pilot, "overlay")
         await press(pilot, "A")
         assert len(source.applied) == 3

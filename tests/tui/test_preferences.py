@@ -94,7 +94,7 @@ async def test_keys_columns_and_order_are_the_files(tmp_path: Path) -> None:
         ("[keys]\npaus = 'P'", "keys: there is no paus; did you mean pause?"),
         ("[keys]\npause = 'hyper+p'", "keys.pause: there is no key 'hyper+p'"),
         ("[keys]\npause = 'h'", "keys.pause: h is the key of hold on the page"),
-        ("[keys]\ndown = 'n'", "keys.down: n is the key of notable on the page start of a replay"),
+        ("[keys]\ndown = 'n'", "keys.down: n is the key of find on the page start of a replay"),
         ("[keys", "can't be read (Expected ']'"),
     ],
 )
@@ -105,6 +105,18 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, text: str, told: str) -> None
     assert str(caught.value).startswith(f"{tmp_path / 'screen.toml'}: {told}")
     assert "\n" not in str(caught.value)
     assert caught.value.exit_code == 2
+
+
+@pytest.mark.usefixtures("_as_usual")
+def test_keys_of_before_are_taken(tmp_path: Path) -> None:
+    """Every id of 0.4 may still have a key, also what has none by itself now; one that can't is told in one line."""
+    names = ("step_up", "later", "theme", "cancel")
+    before = "\n".join(f'{name} = "f{number}"' for number, name in enumerate(names, 5))
+    assert apply(read(said(tmp_path, f"[keys]\n{before}")), screens()) == ""
+    assert [keymap.BY_ID[name].keys for name in ("turn_up", "theme", "cut")] == ["f5,f6", "f7", "f8"]
+    told = apply(read(said(tmp_path, '[keys]\nstep_up = "s"\nlater = "s"\npause = "f4"')), screens())
+    assert told == f"{tmp_path / 'screen.toml'}: keys: step_up, later: no effect any more, as other keys are there now"
+    assert (keymap.BY_ID["turn_up"].keys, keymap.BY_ID["pause"].keys) == ("right", "f4")
 
 
 def test_without_a_file_all_is_as_usual(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,6 +163,6 @@ async def test_the_theme_that_was_turned_to_is_the_one(tmp_path: Path) -> None:
     async with piloted(app, (100, 30)) as pilot:
         await settle(pilot)
         assert own.chosen_theme == ""
-        await press(pilot, "t")
+        await press(pilot, "@theme")
         assert own.chosen_theme == room(pilot).theme.removeprefix("hivemind-") != ""
     await own.plots.aclose()

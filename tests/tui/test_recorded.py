@@ -60,7 +60,7 @@ async def test_the_screen_on_a_real_journal(tmp_path: Path) -> None:
             await wait_until(pilot, lambda: app.view.snapshot.at == pytest.approx(AT + 62.1))
             await wait_until(pilot, lambda: "bob: it broke; passed on to the agent" in seen(pilot, "timeline"))
             assert app.view.snapshot.totals.failed == 1
-            await press(pilot, "comma")
+            await press(pilot, "@event_before")
             await wait_until(pilot, lambda: app.view.snapshot.at == pytest.approx(AT + 62.0))
             assert app.view.snapshot.totals.failed == 0
             await press(pilot, "end")
@@ -79,7 +79,7 @@ async def test_a_journal_that_vanishes(tmp_path: Path) -> None:
         async with piloted(app, (160, 45)) as pilot:
             await settle(pilot)
             path.unlink()
-            await press(pilot, "end home shift+right")
+            await press(pilot, "end home @turn_far_up")
             await wait_until(pilot, lambda: "can't be read any more" in seen(pilot, "header"))
     finally:
         player.close()

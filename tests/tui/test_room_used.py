@@ -30,7 +30,7 @@ def empty(text: str, width: int, height: int) -> float:
     return sum(not place.strip(_LINES) for place in places) / len(places)
 
 
-SIZES = ((160, 45), (250, 70))
+SIZE = 160, 45
 _MOST = 1 / 3
 
 
@@ -45,40 +45,18 @@ def without_tasks() -> FakeSource:
 async def test_no_more_than_a_third_of_a_page_is_empty(source: Callable[[], FakeSource]) -> None:
     """With 12 agents and two upstreams, with a task graph and without one; of one agent, one request, a fleet that
     there isn't, and of the first screen, too."""
-    async with screen(source(), SIZES[0]) as pilot:
+    async with screen(source(), SIZE) as pilot:
         app, found = room(pilot), {}
-        for size in SIZES:
-            await pilot.resize_terminal(*size)
-            for name, keys in (_OF_TASKS if source is without_tasks else PAGES).items():
-                await press(pilot, f"escape escape {keys}")
-                await frame(pilot)
-                await frame(pilot)
-                assert "panel error" not in whole_screen(pilot)
-                found[name, size] = empty(whole_screen(pilot), *size)
-            app.go(replace(app.view, trail=("start",)))
+        for name, keys in (_OF_TASKS if source is without_tasks else PAGES).items():
+            await press(pilot, f"escape escape {keys}")
             await frame(pilot)
-            found["start", size] = empty(whole_screen(pilot), *size)
+            await frame(pilot)
+            assert "panel error" not in whole_screen(pilot)
+            found[name] = empty(whole_screen(pilot), *SIZE)
+        app.go(replace(app.view, trail=("start",)))
+        await frame(pilot)
+        found["start"] = empty(whole_screen(pilot), *SIZE)
         assert {name: share for name, share in found.items() if share > _MOST} == {}
-
-
-async def test_what_wide_screens_have_below_the_slots() -> None:
-    """Tasks by time where there are any, else the cost by model; both where there are rows for both."""
-    source = several_source()
-    with_tasks = source.snapshot()
-    async with screen(source, size=(160, 45)) as pilot:
-        for size, tasks, found in (
-            ((160, 45), True, [False, False]),
-            ((200, 60), True, [True, False]),
-            ((200, 60), False, [False, True]),
-            ((200, 70), True, [True, True]),
-        ):
-            source.become(with_tasks if tasks else replace(with_tasks, tasks=()))
-            await pilot.resize_terminal(*size)
-            await frame(pilot)
-            await frame(pilot)
-            shown = whole_screen(pilot)
-            assert [title in shown for title in ("What ran when", "Cost by model")] == found, size
-            assert "When tasks run" not in shown
 
 
 async def test_no_panel_of_the_overview_is_pushed_out() -> None:
@@ -91,24 +69,6 @@ async def test_no_panel_of_the_overview_is_pushed_out() -> None:
             titles = ("Slots", "Concurrency", "Rate windows", "Agents", "Events")
             assert [title for title in titles if title not in shown] == [], size
             assert "alice" in seen(pilot, "agents")
-
-
-async def test_the_slots_panel_grows_and_does_not_shrink() -> None:
-    """Each change is a layout of the whole page."""
-    source = several_source()
-    before = source.snapshot()
-    async with screen(source, size=(200, 70)) as pilot:
-        panel = pilot.app.query_one("#slots")
-        low = panel.size.height
-        lane = before.lanes[0]
-        more = replace(lane, state=replace(lane.state, level=15.0))
-        source.become(replace(before, lanes=(more, *before.lanes[1:])))
-        await frame(pilot)
-        high = panel.size.height
-        assert high > low
-        source.become(before)
-        await frame(pilot)
-        assert panel.size.height == high
 
 
 def test_what_counts_as_empty() -> None:

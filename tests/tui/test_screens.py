@@ -31,7 +31,7 @@ SCREENS = {
     "drain": "D",
     "filter": "2 / s t a t e : s t r e a m",
     "budget": "2 B 5 0 0 k",
-    "write": "4 g j j j enter 0 . 7 enter frame W",
+    "write": "4 home j j j enter 0 . 7 enter frame W",
 }
 
 
@@ -56,8 +56,7 @@ async def test_every_screen_looks_as_agreed(size: tuple[int, int], golden: Calla
             if name == "write":
                 source.become(tuned)
             for part in keys.split(" frame "):
-                await pilot.app._press_keys(part.split())
-                await settle(pilot)
+                await press(pilot, part)
                 await frame(pilot)
             text = whole_screen(pilot)
             golden(f"screen_{name}_{size[0]}x{size[1]}", text)
@@ -71,7 +70,7 @@ async def test_every_screen_looks_as_agreed(size: tuple[int, int], golden: Calla
 
 OF_PROCESSES = {
     "families": "2 j",
-    "folded": "2 z",
+    "folded": "2 @fold",
     "child": "2 j j j enter",
     "running": "1",
     "tasks": "6 j j j j j j",
@@ -89,6 +88,7 @@ async def test_processes_look_as_agreed(size: tuple[int, int], golden: Callable[
             await press(pilot, "escape")
             room(pilot).go(fresh)
             await press(pilot, keys)
+            assert "panel error" not in whole_screen(pilot)
             golden(f"screen_{name}_{size[0]}x{size[1]}", whole_screen(pilot))
 
 

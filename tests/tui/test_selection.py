@@ -177,7 +177,7 @@ async def test_the_next_in_trouble_is_found_wherever_it_stands() -> None:
     usual = replace(world().agents[7], running=None, failed=0, last_error="")
     crew = [replace(usual, name=name, **changes) for name, changes in (TROUBLE | FINE).items()]  # type: ignore[arg-type]
     async with screen(FakeSource(replace(world(), agents=tuple(crew))), size=(120, 30)) as pilot:
-        await press(pilot, "2 s G")
+        await press(pilot, "2 s end")
         found = set()
         for _ in range(2 * len(crew)):
             await press(pilot, "!")

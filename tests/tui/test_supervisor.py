@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import sys
 from pathlib import Path
 from typing import Any, cast
 
@@ -172,3 +173,22 @@ async def test_a_screen_that_cannot_be_made_gives_way_to_lines() -> None:
     await watching
     assert len(calls) == 2
     assert "in plain lines" in stage.text()
+
+
+async def test_another_program_may_have_the_terminal_between_two_screens(tmp_path: Path) -> None:
+    """The next screen comes once it has ended; asked to stop, it is ended too."""
+    stage, left, begun = Stage(FakeSource(world())), tmp_path / "left", tmp_path / "begun"
+    watching = asyncio.create_task(stage.supervisor.watch(stage.source, stage.make))
+    first = await stage.screen(1)
+    first.aside = (sys.executable, "-c", f"open({str(left)!r}, 'w')")
+    first.exit("aside")
+    second = await stage.screen(2)
+    assert left.exists()
+    second.aside = (sys.executable, "-c", f"import time; open({str(begun)!r}, 'w'); time.sleep(600)")
+    second.exit("aside")
+    async with asyncio.timeout(30):
+        while not begun.exists():  # noqa: ASYNC110 - another process makes it
+            await asyncio.sleep(0.01)
+    stage.stop.ask()
+    await watching
+    assert len(stage.screens) == 2

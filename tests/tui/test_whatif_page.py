@@ -69,7 +69,7 @@ async def test_settings_are_chosen_and_simulated(tmp_path: Path) -> None:
     async with on_page(live(second)) as (pilot, made):
         assert room(pilot).view.trail == ("overview", "whatif")
         assert "412 requests of 11 agents in 12m34s" in seen(pilot, "comparison")
-        await press(pilot, "j j j right right right right g left left left left enter")
+        await press(pilot, "j j j right right right right home left left left left enter")
         assert made.asked == [ReadRecording(str(path)), Simulate(str(path), (CEILING, BETA))]
         assert "Recorded against max_concurrency=8, aimd.beta=0.7" in seen(pilot, "comparison")
         assert "they diverge after 3m00s" in seen(pilot, "courses")
@@ -79,26 +79,24 @@ async def test_settings_are_chosen_and_simulated(tmp_path: Path) -> None:
 
 KEYS: dict[str, tuple[Change, ...]] = {
     "right": (Change("max_concurrency", 13.0),),
-    "shift+left": (Change("max_concurrency", 2.0),),
-    "shift+right": (Change("max_concurrency", 22.0),),
+    "@turn_far_down": (Change("max_concurrency", 2.0),),
+    "@turn_far_up": (Change("max_concurrency", 22.0),),
     "right left": (),
-    "right backspace": (),
-    "right delete": (),
-    "o 8 enter": (CEILING,),
-    "o b e t a = 0 . 7 enter": (BETA,),
-    "o 8 escape": (),
-    "o enter": (),
+    "right @as_recorded": (),
+    "@other 8 enter": (CEILING,),
+    "@other b e t a = 0 . 7 enter": (BETA,),
+    "@other 8 escape": (),
+    "@other enter": (),
     ": b e t a space 0 . 7 enter": (BETA,),
     ": l i m i t = 8 enter": (CEILING,),
     ": a i m d . b e t a enter 0 . 7 enter": (BETA,),
     ": l i m i t s space x 2 enter": (Change("provider.limits", "x2"),),
     ": p r o m p t enter 5 m enter": (Change("provider.cache", "5m"),),
-    "G": (),
-    "G o 5 m enter": (Change("provider.outage", "5m"),),
-    "o a g e n t s = x 2 enter": (Change("agents", "x2"),),
-    "ctrl+d ctrl+u right": (Change("max_concurrency", 13.0),),
+    "end @other 5 m enter": (Change("provider.outage", "5m"),),
+    "@other a g e n t s = x 2 enter": (Change("agents", "x2"),),
+    "pagedown pageup right": (Change("max_concurrency", 13.0),),
     "j k right": (Change("max_concurrency", 13.0),),
-    "o q u e u e . m a x _ w a i t _ s = 6 0 enter": (Change("queue.max_wait_s", 60.0),),
+    "@other q u e u e . m a x _ w a i t _ s = 6 0 enter": (Change("queue.max_wait_s", 60.0),),
 }
 
 
@@ -115,23 +113,27 @@ async def test_mistakes_are_notes(tmp_path: Path) -> None:
     """A value that can't be, which is asked for again, a name that isn't, and nothing to take back or to apply."""
     async with on_page(live(write(tmp_path)), SMALL) as (pilot, _):
         found = set()
-        for keys in ("o 0 . 5 x enter", "o n o n e s u c h = 1 enter", ": o u t a g e space s o o n enter"):
+        for keys in (
+            "@other 0 . 5 x enter",
+            "@other n o n e s u c h = 1 enter",
+            ": o u t a g e space s o o n enter",
+        ):
             await press(pilot, keys)
             found.add(seen(pilot, "footer").partition("▲")[2])
             await press(pilot, "escape")
-        for keys in ("backspace", "A", "W"):
+        for keys in ("@as_recorded", "A", "W"):
             await press(pilot, keys)
             found |= {*said(pilot)}
         assert len(found) == 6
 
 
 async def test_a_scenario_file_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With f: what is no such file is refused with the reason, and the line stays open."""
+    """What is no such file is refused with the reason, and the line stays open."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "evening.toml").write_text('max_concurrency = 8\n[provider]\nlimits = "x2"\n')
     os.mkfifo("pipe")
     async with on_page(live(write(tmp_path)), (140, 36)) as (pilot, made):
-        await press(pilot, "f p i p e enter")
+        await press(pilot, "@scenario p i p e enter")
         assert "pipe: must be a file of at most 100 kB" in whole_screen(pilot)
         await press(pilot, "ctrl+u n o n e enter")
         assert "none: No such file or directory" in whole_screen(pilot)
@@ -211,11 +213,11 @@ async def test_it_is_applied_after_a_look_and_taken_back(tmp_path: Path) -> None
     running proxy takes is told as lines for the file."""
     source = live(write(tmp_path))
     async with on_page(source, SMALL) as (pilot, _):
-        await press(pilot, "o f e a t u r e s . a d m i s s i o n = o f f enter A")
+        await press(pilot, "@other f e a t u r e s . a d m i s s i o n = o f f enter A")
         assert "admission = false" in seen(pilot, "overlay")
-        await press(pilot, "y backspace g")
+        await press(pilot, "y @as_recorded home")
         assert source.applied == []
-        await press(pilot, "right o a g e n t . a l i c e . p r i o r i t y = h i g h enter A")
+        await press(pilot, "right @other a g e n t . a l i c e . p r i o r i t y = h i g h enter A")
         asked = seen(pilot, "overlay")
         assert "12 → 13" in asked
         assert "agent.alice.priority" in asked
@@ -233,7 +235,7 @@ async def test_it_is_applied_and_written(tmp_path: Path) -> None:
     """w in the question writes the knobs too, after a look at the file; W writes alone."""
     source = live(write(tmp_path))
     async with on_page(source, SMALL) as (pilot, _):
-        await press(pilot, "j j j o 0 . 7 enter A w")
+        await press(pilot, "j j j @other 0 . 7 enter A w")
         await wait_until(pilot, lambda: "+beta = 0.7" in seen(pilot, "overlay"))
         assert source.applied == [Tune("aimd.beta", 0.7)]
         await press(pilot, "y")

@@ -27,7 +27,7 @@ PANELS: dict[str, Render] = {
     "comparison": comparison.render,
     "comparison_chart": comparison.render_chart,
 }
-SIZES = {"wide": (50, 42, True), "large": (110, 24, True), "narrow": (80, 12, False), "tiny": (20, 3, False)}
+SIZES = {"wide": (50, 42, True), "large": (110, 24, True), "narrow": (80, 12, False)}
 """Width, height, and whether in a box."""
 CHOSEN = WhatIf(
     path="j.jsonl", summary=LOOKED, upstream="anthropic", changes=(CEILING, BETA, PATIENCE), name="aimd.beta"

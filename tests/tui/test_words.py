@@ -91,7 +91,7 @@ async def test_every_label_leads_to_what_it_names() -> None:
         missing = {label for label in labels if not found(choices, label)}
         assert not missing
         for choice in choices:
-            if choice.name in ("spend", "cost", "TTFT", "queue", "circuit", "stuck", "retried OK", "held by"):
+            if choice.name in ("spend", "cost", "first token", "queue", "circuit", "stuck", "retried OK", "waits for"):
                 choice.run()
                 await press(pilot, "escape escape")
         await press(pilot, "1 : s p e n d")

@@ -175,7 +175,7 @@ def test_what_happens_all_the_time_has_no_line(event: ev.Event) -> None:
         (commanded("Tune", knob="aimd.beta", value=0.7, upstream="up"), "up", "aimd.beta is 0.7 now"),
         (commanded("Tune", knob="max_concurrency", value=0.0, upstream=None), "all", "max_concurrency is none now"),
         (commanded("Tune", knob="tpm", value=2e6, upstream=None), "all", "tpm is 2000000 now"),
-        (commanded("PinLevel", level=6.0, lane=LANE), LANE, "concurrency level pinned at 6"),
+        (commanded("PinLevel", level=6.0, lane=LANE), LANE, "concurrency level fixed at 6"),
         (commanded("PinLevel", level=None, lane=None), "all", "concurrency level back to AIMD"),
         (commanded("SetCircuit", mode="open", lane=LANE), LANE, "circuit forced open"),
         (commanded("SetCircuit", mode="closed", lane=None), "all", "circuit forced closed"),

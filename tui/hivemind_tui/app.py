@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import ClassVar
 
 from textual import events
@@ -70,9 +70,10 @@ class ControlRoom(Actions):
         start_demo: Callable[[], Awaitable[Source]] | None = None,
         token: bool = False,
         notices: NoticesWanted | None = None,
+        folder: Path | None = None,
     ) -> None:
         """`start_demo` starts the demo on request; `token`: agents need one; `notices`: what the terminal is told of
-        beside the screen."""
+        beside the screen; `folder`: where files go, None: the current directory."""
         # Textual's filter for NO_COLOR makes the terminal's own colours black on black, unless it knows of them now.
         super().__init__(driver_class=driver_class, ansi_color=None if coloured(environment) else True)
         for theme in THEMES:
@@ -82,6 +83,7 @@ class ControlRoom(Actions):
         self.animation_level = "none"
         self.source = source
         self._start_demo = start_demo
+        self.folder = folder or Path.cwd()
         self._pace = Pace(wanted_fps(environment))
         self._full_fps = self._pace.wanted
         snapshot = source.snapshot()
@@ -295,7 +297,12 @@ class ControlRoom(Actions):
     # --- Actions ---------------------------------------------------------------------------------------------------
 
     def action_help(self) -> None:
-        self.ask("Help", dialogs.help_rows(self._board.pen, self.view, self._room), {})
+        pen, view, room = self._board.pen, self.view, self._room
+
+        def everything() -> None:
+            self.ask("Every key and sign", dialogs.help_rows(pen, view, room), {})
+
+        self.ask("Help", dialogs.page_help(pen, view, room), {"?": everything})
 
     def action_palette(self) -> None:
         self.palette.open(self.choices(), self.offers, self._board.pen)

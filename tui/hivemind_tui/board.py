@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Mapping, Sequence
 
 from textual.app import ComposeResult
@@ -12,7 +11,7 @@ from textual.widget import Widget
 
 from hivemind_tui.keys.keymap import footer
 from hivemind_tui.pages import AROUND, pages, rows_wanted
-from hivemind_tui.panels import diagnostics, header, lanes, slots
+from hivemind_tui.panels import diagnostics, header
 from hivemind_tui.panels.timeline_strip import Scrubber
 from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.render.glyphs import Glyphs
@@ -26,48 +25,21 @@ _TURNS = 2
 """Calls of :meth:`Board.draw_turn` in which every panel of a page is drawn once, all from the same view."""
 
 FULL = Size(140, 36)
-"""Boxes, and all panels side by side."""
-WIDE = 190
-"""Columns from which agents and events stand side by side."""
-VAST = 210
-"""Columns from which most pages have three columns."""
-HIGH = 54
-"""Rows from which wide screens have further panels below the others."""
-TALL = 66
-"""Rows from which, on so wide a screen, both tasks and models have a place below the slots."""
-_SLOTS_STEP = 4
-"""Rows by which the slots' panel grows, never to shrink again: each change is a layout."""
+"""Boxes, and all panels side by side, made for 160x45; larger screens have more of the same."""
+COMPACT = Size(80, 24)
+"""One column under rules; smaller than this it is cut off."""
 LANES_SHOWN = 2
 """Lanes in sight on the smallest screen of a layout; one more for every six rows."""
-ROOMY = Size(160, 45)
-"""Vitals have three rows."""
-COMPACT = Size(80, 24)
-"""One column under rules; smaller than this there is one panel and a hint."""
 
 
-def layout_for(size: Size) -> str:
-    """Return the layout for a terminal of this size: `full`, `compact` or `tiny`."""
-    if size.width >= FULL.width and size.height >= FULL.height:
-        return "full"
-    return "compact" if size.width >= COMPACT.width and size.height >= COMPACT.height else "tiny"
+def is_full(size: Size) -> bool:
+    """Return whether a terminal of this size has the full layout; otherwise it has the compact one."""
+    return size.width >= FULL.width and size.height >= FULL.height
 
 
-def _classes_at(size: Size) -> Mapping[str, bool]:
-    """Return the board's classes by the size of the terminal."""
-    layout = layout_for(size)
-    return {
-        "compact": layout != "full",
-        "tiny": layout == "tiny",
-        "wide": layout == "full" and size.width >= WIDE,
-        "high": layout == "full" and size.width >= WIDE and size.height >= HIGH,
-        "vast": layout == "full" and size.width >= VAST,
-        "tall": layout == "full" and size.width >= WIDE and size.height >= TALL,
-        "roomy": size.width >= ROOMY.width and size.height >= ROOMY.height,
-    }
-
-
-def _classes_of(view: View, size: Size) -> Mapping[str, bool]:
-    """Return those by what there is to show; a class that changes styles all panels again, so only where it matters."""
+def _classes_of(view: View) -> Mapping[str, bool]:
+    """Return the board's classes by what there is to show; a class that changes styles all panels again, so only where
+    it matters."""
     return {
         "choosing": view.what_if.choosing,
         "several": len(view.snapshot.lanes) > 1,
@@ -94,8 +66,6 @@ class Board(Vertical):
         """The parts of the page shown."""
         self._panels: list[Panel] = []
         """The panels of the page shown."""
-        self._slots_rows = 0
-        """The most that the slots' panel has had use for."""
         self._recorded = False
         self._size = Size(0, 0)
         self._rows: dict[Widget, int | None] = {}
@@ -112,7 +82,7 @@ class Board(Vertical):
     def begin(self, size: Size, view: View) -> None:
         """Take the layout for this size and view before the first panel is there: each change of it later on styles
         all of them again."""
-        self.update_classes({**_classes_at(size), **_classes_of(view, size)}, update=False)
+        self.update_classes({"compact": not is_full(size), **_classes_of(view)}, update=False)
 
     def compose(self) -> ComposeResult:
         yield self._header
@@ -124,10 +94,9 @@ class Board(Vertical):
     def restyle(self, variables: Mapping[str, str], size: Size) -> None:
         """Take the theme's colours and the layout for this size."""
         self._size = size
-        self._slots_rows = 0
-        self.update_classes(_classes_at(size))
+        self.set_class(not is_full(size), "compact")
         self._keep_clear()
-        self.pen = Pen.themed(variables, self.pen.glyphs, boxed=layout_for(size) == "full")
+        self.pen = Pen.themed(variables, self.pen.glyphs, boxed=is_full(size))
 
     def turn_to(self, page: str) -> None:
         """Show another page."""
@@ -150,8 +119,8 @@ class Board(Vertical):
 
     def _keep_clear(self) -> None:
         """Tell the style sheet how many rows above the footer no notification may cover."""
-        rows = 1 if self.has_class("tiny") else 2 if self.has_class("compact") else 4
-        for count in (1, 2, 4):
+        rows = 2 if self.has_class("compact") else 4
+        for count in (2, 4):
             self.screen.set_class(bool(self._timeline.display) and count == rows, f"timeline-{count}")
 
     @property
@@ -188,21 +157,18 @@ class Board(Vertical):
 
     def _make_room(self, view: View) -> None:
         """Give the panels whose number of rows is known as many as they have use for."""
-        self.update_classes(_classes_of(view, self._size))
+        self.update_classes(_classes_of(view))
         if not self._by_id:
             return  # nothing is mounted yet
-        full, wide = not self.has_class("compact"), self.has_class("wide")
+        full = not self.has_class("compact")
         # Only of the page shown: each change is a layout of all.
-        wanted = rows_wanted(view, lambda name: self._by_id[name].size.width, self.has_class, self.pen)
+        wanted = rows_wanted(view, lambda name: self._by_id[name].size.width, self.has_class("alone"), self.pen)
         for name, items in wanted.items():
             # Lists longer than the screen get all that there is, however long.
             rows = None if items is None or not full else min(items, self._size.height) + AROUND
             self._give(name, rows, most=True)
         if view.page == "overview":
             self._give("lanes", self._rows_of_lanes(view), most=False)
-            self._give("slots", self._rows_of_slots(view) + AROUND if wide else None, most=False)
-        elif beside := next((name for name in self._by_id if name.endswith("-slots") and name not in wanted), ""):
-            self._give(beside, self._rows_of_slots(view) + AROUND, most=True)
 
     def _give(self, name: str, rows: int | None, *, most: bool) -> None:
         """Give a part of the page so many rows, or at most so many."""
@@ -217,14 +183,7 @@ class Board(Vertical):
     def _rows_of_lanes(self, view: View) -> int:
         count, full = len(view.snapshot.lanes), not self.has_class("compact")
         most = LANES_SHOWN + max(0, self._size.height - (FULL if full else COMPACT).height) // 6
-        rows = min(count, most) + (3 if full else 2)
-        return rows + min(count, most) * lanes.more_rows(count, self._size.height) if full else rows
-
-    def _rows_of_slots(self, view: View) -> int:
-        wanted = slots.rows_wanted(view)
-        if wanted > self._slots_rows:
-            self._slots_rows = math.ceil(wanted / _SLOTS_STEP) * _SLOTS_STEP
-        return min(self._slots_rows, self._size.height // 3 - AROUND)
+        return min(count, most) + (3 if full else 2)
 
     async def paint(self) -> None:
         """Draw the panels that are due, for ever, one in each turn of the loop, with turns for the traffic between."""
@@ -245,7 +204,8 @@ class Board(Vertical):
 
     def draw_footer(self, view: View, size: Size, note: str) -> None:
         """Draw the keys that fit, and a note at the right."""
-        hint = f"more at {COMPACT.width}x{COMPACT.height}" if layout_for(size) == "tiny" else ""
+        small = size.width < COMPACT.width or size.height < COMPACT.height
+        hint = f"needs {COMPACT.width}x{COMPACT.height}" if small else ""
         notes: list[Span] = [(f" {text} ", "dim") for text in (note, hint) if text]
         room = size.width - sum(len(text) for text, _ in notes) - 1
         keys = fitting(room - 1, footer(view))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from hivemind_tui.keys.keymap import BY_ID
 from hivemind_tui.panels import (
     agent_page,
     agent_table,
@@ -27,8 +28,8 @@ from hivemind_tui.panels import (
 )
 from hivemind_tui.panels.curve import CurvePanel
 from hivemind_tui.render.glyphs import TASK_SIGNS
-from hivemind_tui.widgets.box import Container, Horizontal, Vertical
-from hivemind_tui.widgets.line_table import Panel
+from hivemind_tui.widgets.box import Horizontal, Vertical
+from hivemind_tui.widgets.line_table import Panel, Render
 
 if TYPE_CHECKING:
     from textual.widget import Widget
@@ -39,101 +40,69 @@ if TYPE_CHECKING:
 
 AROUND = 3
 """Rows of a list beside its items: head and box."""
-_BOTTOM = 15
-"""Rows that agents and events have at least where they stand side by side."""
 
 
 def pages(plots: PlotProcess | None) -> Mapping[str, Widget]:
     """Return the pages by name. The style sheet (pages.tcss) says which panels are shown in which layout."""
 
+    def leading(name: str, render: Render, id: str) -> Panel:
+        """Return a panel with the key of the page that has more of it, or of what it steers."""
+        return Panel(render, id=id, key=BY_ID[name].shown, action=f"app.{BY_ID[name].action}")
+
     def curve(id: str) -> Panel:
-        return CurvePanel(plots, id=id)
+        return CurvePanel(plots, id=id, key=BY_ID["tuning"].shown, action=f"app.{BY_ID['tuning'].action}")
+
+    def events(id: str) -> Panel:
+        return leading("log", log.render_newest, id)
 
     return {
         "overview": Vertical(
             Panel(vitals.render, id="vitals"),
             Panel(lanes.render, id="lanes"),
+            Horizontal(leading("requests", slots.render, "slots"), curve("curve"), id="top"),
             Horizontal(
-                Vertical(
-                    Panel(slots.render, id="slots"),
-                    Panel(models.render, id="overview-models"),
-                    Panel(gantt.render, id="overview-tasks"),
-                    Panel(trends.render_times, id="overview-times"),
-                    id="top-left",
-                ),
-                curve("curve"),
-                id="top",
+                Panel(limits.render_windows, id="windows"),
+                leading("circuit", limits.render_circuit, "circuit"),
+                id="middle",
             ),
-            Horizontal(
-                Panel(limits.render_windows, id="windows"), Panel(limits.render_circuit, id="circuit"), id="middle"
-            ),
-            Container(Panel(agent_table.render, id="agents"), Panel(log.render_newest, id="events"), id="bottom"),
+            leading("agents", agent_table.render, "agents"),
+            events("events"),
         ),
         "start": Vertical(Panel(connect.render, id="start")),
         "agents": Horizontal(
             Vertical(
                 Panel(agent_table.render, id="agents-all"),
-                Panel(request_table.render_of_agent, id="agents-requests"),
-                Horizontal(
-                    Vertical(
-                        Panel(log.render_newest, id="agents-events"),
-                        Panel(slots.render, id="agents-slots"),
-                        id="agents-log",
-                    ),
-                    Panel(trends.render, id="agents-trends"),
-                    id="agents-below",
-                ),
+                leading("open", request_table.render_of_agent, "agents-requests"),
+                events("agents-events"),
                 id="agents-left",
             ),
             Vertical(
-                Panel(agent_page.render_card, id="agent-card"),
-                Panel(models.render, id="models"),
-                Panel(trends.render_times, id="agents-times"),
-                curve("agents-curve"),
-                id="agents-right",
+                Panel(agent_page.render_card, id="agent-card"), Panel(models.render, id="models"), id="agents-right"
             ),
         ),
-        "requests": Horizontal(
-            Vertical(
-                Panel(request_table.render, id="requests"),
-                Panel(request_page.render_card, id="request-card"),
-                Panel(log.render_newest, id="requests-events"),
-                id="requests-left",
-            ),
-            Vertical(
-                Panel(agent_page.render_card, id="requests-agent"),
-                Panel(trends.render_times, id="requests-times"),
-                curve("requests-curve"),
-                id="requests-right",
-            ),
+        "requests": Vertical(
+            Panel(request_table.render, id="requests"), Panel(request_page.render_card, id="request-card")
         ),
         "tuning": Horizontal(
-            Vertical(Panel(knobs.render, id="knobs"), Panel(log.render_newest, id="tuning-events"), id="tuning-left"),
             Vertical(
-                Container(curve("tuning-curve"), Panel(trends.render, id="tuning-trends"), id="tuning-plots"),
-                Container(
-                    Panel(limits.render_windows, id="tuning-windows"),
-                    Panel(limits.render_circuit, id="tuning-circuit"),
-                    id="tuning-lane",
-                ),
+                Panel(knobs.render, id="knobs"),
+                events("tuning-events"),
+                id="tuning-left",
+            ),
+            Vertical(
+                CurvePanel(plots, id="tuning-curve"),
+                Panel(limits.render_windows, id="tuning-windows"),
+                leading("circuit", limits.render_circuit, "tuning-circuit"),
                 id="tuning-right",
             ),
         ),
         "log": Horizontal(
+            Panel(log.render, id="log"),
             Vertical(
-                Panel(log.render, id="log"), Panel(request_table.render_at_event, id="log-requests"), id="log-left"
-            ),
-            Container(
-                Vertical(
-                    Panel(log.render_event, id="log-event"),
-                    Panel(log.render_kinds, id="log-kinds"),
-                    Panel(limits.render_windows, id="log-windows"),
-                    Panel(limits.render_circuit, id="log-circuit"),
-                    Panel(trends.render_times, id="log-times"),
-                    Panel(slots.render, id="log-slots"),
-                    id="log-facts",
-                ),
-                Vertical(curve("log-curve"), Panel(trends.render, id="log-trends"), id="log-plots"),
+                Panel(log.render_event, id="log-event"),
+                Panel(limits.render_windows, id="log-windows"),
+                leading("circuit", limits.render_circuit, "log-circuit"),
+                curve("log-curve"),
                 id="log-right",
             ),
         ),
@@ -141,33 +110,14 @@ def pages(plots: PlotProcess | None) -> Mapping[str, Widget]:
             Vertical(
                 Panel(task_page.render, id="tasks-all"),
                 Panel(gantt.render, id="gantt"),
-                Horizontal(
-                    Vertical(
-                        Panel(log.render_newest, id="tasks-events"),
-                        Panel(slots.render, id="tasks-slots"),
-                        id="tasks-log",
-                    ),
-                    Panel(trends.render, id="tasks-trends"),
-                    id="tasks-below",
-                ),
+                events("tasks-events"),
                 id="tasks-left",
             ),
-            Vertical(
-                Panel(task_page.render_card, id="task-card"),
-                Panel(trends.render_times, id="tasks-times"),
-                curve("tasks-curve"),
-                id="tasks-right",
-            ),
+            Vertical(Panel(task_page.render_card, id="task-card"), curve("tasks-curve"), id="tasks-right"),
         ),
         "fleet": Vertical(
             Panel(fleet_page.render, id="fleet"),
-            Horizontal(
-                Vertical(
-                    Panel(log.render_newest, id="fleet-events"), Panel(slots.render, id="fleet-slots"), id="fleet-log"
-                ),
-                Container(curve("fleet-curve"), Panel(trends.render, id="fleet-trends"), id="fleet-plots"),
-                id="fleet-below",
-            ),
+            Horizontal(events("fleet-events"), curve("fleet-curve"), id="fleet-below"),
         ),
         "cost": Horizontal(
             Panel(cost_table.render, id="costs"),
@@ -185,18 +135,16 @@ def pages(plots: PlotProcess | None) -> Mapping[str, Widget]:
             Horizontal(
                 Panel(agent_page.render_facts, id="agent-facts"),
                 Panel(agent_page.render_tokens, id="agent-tokens"),
-                Panel(trends.render_own_times, id="agent-times"),
                 id="agent-top",
             ),
             Panel(request_table.render_waterfall, id="waterfall"),
             Horizontal(
                 Vertical(
                     Panel(log.render_of_agent, id="agent-own-events"),
-                    Panel(log.render_newest, id="agent-events"),
-                    Panel(slots.render, id="agent-slots"),
+                    events("agent-events"),
                     id="agent-log",
                 ),
-                Container(curve("agent-curve"), Panel(trends.render, id="agent-trends"), id="agent-plots"),
+                curve("agent-curve"),
                 id="agent-bottom",
             ),
         ),
@@ -207,69 +155,33 @@ def pages(plots: PlotProcess | None) -> Mapping[str, Widget]:
                 Panel(log.render_around, id="request-events"),
                 id="request-left",
             ),
-            Container(
-                Vertical(
-                    Panel(agent_page.render_card, id="request-agent"),
-                    Panel(agent_page.render_tokens, id="request-tokens"),
-                    Panel(trends.render, id="request-trends"),
-                    id="request-whose",
-                ),
-                Vertical(
-                    Panel(request_page.render_decisions, id="decisions"),
-                    Panel(request_page.render_headers, id="headers"),
-                    curve("request-curve"),
-                    id="request-why",
-                ),
+            Vertical(
+                Panel(agent_page.render_card, id="request-agent"),
+                Panel(request_page.render_decisions, id="decisions"),
+                Panel(request_page.render_headers, id="headers"),
+                curve("request-curve"),
                 id="request-right",
             ),
         ),
     }
 
 
-def rows_wanted(
-    view: View, width_of: Callable[[str], int], has_class: Callable[[str], bool], pen: Pen
-) -> Mapping[str, int | None]:
+def rows_wanted(view: View, width_of: Callable[[str], int], alone: bool, pen: Pen) -> Mapping[str, int | None]:
     """Return by id the panels of the page whose number of rows is known, and that number, beside :data:`AROUND`; None:
-    as many as there are. The slots aren't among them, as their panel only grows. `width_of` tells how wide a panel is,
-    `has_class` which layout is shown.
+    as many as there are. `width_of` tells how wide a panel is, `alone` whether there is no fleet.
     """
-    wide, high = has_class("wide"), has_class("high")
     match view.page:
-        case "overview":
-            of_models = models.rows_wanted(view, width_of("overview-models"), pen) - AROUND
-            tasks, tall = bool(view.snapshot.tasks), has_class("tall")
-            return {
-                "bottom": max(_BOTTOM - AROUND, len(view.agents)) if wide else None,
-                "overview-models": of_models if tall else -AROUND if tasks else None,
-                "overview-tasks": len(view.snapshot.tasks) if tall else None if tasks else -AROUND,
-                "overview-times": trends.times_rows(view) if tasks else None,
-            }
         case "agents":
-            agent = view.agent
-            own = sum(agent is not None and each.agent == agent.name for each in view.requests)
             return {
                 "agents-all": len(view.agents),
-                "agents-requests": max(1, own) if wide else None,
                 "models": models.rows_wanted(view, width_of("models"), pen) - AROUND,
-                "agents-times": trends.times_rows(view),
-            }
-        case "requests":
-            return {"requests": len(view.listed) if high else None, "requests-times": trends.times_rows(view)}
-        case "log":
-            return {
-                "log": len(view.log_rows) - 1 if wide else None,
-                "log-kinds": len(log.kinds_of(view)),
-                "log-times": trends.times_rows(view),
             }
         case "tasks":
-            rows = task_page.rows_wanted(view, width_of("tasks-all"), pen)
             none = not view.snapshot.tasks
             return {
-                "tasks-all": rows,
+                "tasks-all": task_page.rows_wanted(view, width_of("tasks-all"), pen),
                 "gantt": -AROUND if none else len(view.tasks),
                 "task-card": len(TASK_SIGNS) - 1 if none else None,
-                "tasks-times": trends.times_rows(view),
-                **({} if none else {"tasks-slots": -AROUND}),
             }
         case "agent":
             own_events = max(0, len(log.lines_of_agent(view)) - 1)
@@ -282,5 +194,5 @@ def rows_wanted(
             }
         case "fleet":
             rows = fleet_page.rows_alone(view, width_of("fleet"), pen) - AROUND
-            return {"fleet": rows if has_class("alone") else None}
+            return {"fleet": rows if alone else None}
     return {}

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import re
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from hivemind.errors import UsageError
@@ -26,28 +21,15 @@ from hivemind_tui.state.view import View
 from hivemind_tui.widgets.overlay import Choice
 
 _NO_REQUESTS = "a recording accepts no requests, so there is nothing to connect to"
-_NAME = 60
 _FROZEN = "space stops a recording"
-CONVERTER = "rsvg-convert"
-_CELL = 12.2
-"""Width of a character in the exported picture."""
-_PIXELS = 10
-"""Of a PNG, a character across."""
-_BLANK = "&#160;"
-_TEXT = re.compile(r'<text (class="[^"]*-r\d+") x="([\d.]+)" y="([\d.]+)" textLength="[\d.]+" [^>]*>([^<]*)</text>')
-_PIECE = re.compile(r"[\u2800-\u28ff]|[^\s\u2800-\u28ff]+(?: [^\s\u2800-\u28ff]+)*")
-_FACES = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
-_TRIES = 1000
 
 
 class ReplayRoom(ControlRoom):
     """A screen on a recording."""
 
-    def __init__(self, source: ReplaySource, *, folder: Path | None = None, **more: Any) -> None:
-        """`folder`: where pictures go; None: the current directory."""
+    def __init__(self, source: ReplaySource, **more: Any) -> None:
         super().__init__(source, **more)
         self.recording = source
-        self._folder = folder or Path.cwd()
         self._greeting = False
         self.view = replace(self.view, trail=("overview",), playback=source.playback())
 
@@ -102,8 +84,11 @@ class ReplayRoom(ControlRoom):
         self.recording.play()
         self._moved()
 
-    def action_step(self, seconds: int) -> None:
-        self._go_to(self.recording.transport.at + seconds)
+    def action_turn(self, steps: int) -> None:
+        if self.view.page == "whatif":
+            self.vary(steps)
+        else:
+            self._go_to(self.recording.transport.at + steps)
 
     def action_event(self, step: int) -> None:
         if not self.recording.event(step):
@@ -124,9 +109,9 @@ class ReplayRoom(ControlRoom):
         ]
         return [*marks, *super().choices()]
 
-    def action_notable(self, step: int) -> None:
+    def action_find(self, step: int) -> None:
         if self.view.page == "log" and self.view.log_search:
-            self.action_find(step)
+            super().action_find(step)
             return
         self._go_to_mark(step)
 
@@ -144,12 +129,14 @@ class ReplayRoom(ControlRoom):
             self.complain(_none_further(self.recording.playback(), 1))
         self._moved()
 
-    def action_begin(self) -> None:
-        self._go_to(self.recording.transport.begins_at)
-
-    def action_finish(self) -> None:
-        self.recording.follow()
-        self._moved()
+    def action_edge(self, index: int) -> None:
+        if self.view.page == "whatif":
+            self.action_row(index)
+        elif index:
+            self.recording.follow()
+            self._moved()
+        else:
+            self._go_to(self.recording.transport.begins_at)
 
     def action_go_to(self) -> None:
         self.line.ask("go to", hint=HOW, done=self.go_to)
@@ -204,85 +191,8 @@ class ReplayRoom(ControlRoom):
         self._moved()
         self.action_kinds()
 
-    # --- Pictures --------------------------------------------------------------------------------------------------
-
-    def action_picture(self) -> None:
-        self.clear_notifications()
-        self.call_after_refresh(self._take_picture)
-
-    def _take_picture(self) -> None:
-        now = self.recording.playback()
-        svg = placed_text(self.export_screenshot(title=f"{now.name}  {clock(now.wall)}", simplify=True))
-        self.run_worker(self._write_picture(svg, picture_name(now)), group="picture")
-
-    async def _write_picture(self, svg: str, name: str) -> None:
-        try:
-            path = write_new(self._folder, name, svg)
-        except OSError as error:
-            self.complain(f"{self._folder}: the picture can't be written there ({error.strerror})")
-            return
-        png = await as_png(path, self.size.width)
-        both = f" and {png.name}" if png is not None else ""
-        self.inform(f"written: {path.name}{both}")
-
-
-def picture_name(now: Playback) -> str:
-    """Return a file name of the journal and the moment shown."""
-    journal = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in now.name[:_NAME])
-    return f"{journal}-{clock(now.wall).replace(':', '')}"
-
 
 def _none_further(now: Playback, step: int) -> str:
     if step > 0 and now.known_to < 1:
         return f"no mark after this in the {percent(now.known_to, 1)} read so far"
     return "no mark after this" if step > 0 else "no mark before this"
-
-
-def placed_text(svg: str) -> str:
-    """Return the picture with its text placed piece by piece, in a common font and without random names."""
-    svg = _TEXT.sub(_placed, _FACES.sub("", svg))
-    # DejaVu's characters are exactly a cell wide at this size.
-    svg = svg.replace("font-family: Fira Code, monospace", "font-family: DejaVu Sans Mono, Menlo, Consolas, monospace")
-    svg = svg.replace("font-size: 20px", "font-size: 20.265px")
-    return re.sub(r"terminal-\d+", "terminal", svg) + "\n"
-
-
-def _placed(match: re.Match[str]) -> str:
-    """A row's text, each piece at its own place: few viewers heed `textLength` or have braille in their font."""
-    style, x, y, text = match.groups()
-    entities = re.split(r"(&#?\w+;)", text.replace(_BLANK, " "))
-    plain = "".join("\0" if number % 2 else part for number, part in enumerate(entities))
-    kept = iter(entities[1::2])
-    pieces = []
-    for piece in _PIECE.finditer(plain):
-        shown = re.sub("\0", lambda _: next(kept), piece[0]).replace(" ", _BLANK)
-        left, width = float(x) + _CELL * piece.start(), _CELL * len(piece[0])
-        pieces.append(f'<text {style} x="{left:.1f}" y="{y}" textLength="{width:.1f}">{shown}</text>')
-    return "".join(pieces)
-
-
-def write_new(folder: Path, name: str, svg: str) -> Path:
-    """Write the picture into a new file of that name, with a number appended if it exists. Raises: OSError."""
-    for number in range(1, _TRIES):
-        path = folder / (f"{name}.svg" if number == 1 else f"{name}-{number}.svg")
-        if path.with_suffix(".png").exists():
-            continue
-        with contextlib.suppress(FileExistsError), path.open("x", encoding="utf-8") as file:
-            file.write(svg)
-            return path
-    raise FileExistsError(17, "too many pictures of that moment", str(folder))
-
-
-async def as_png(path: Path, columns: int, converter: str | None = None) -> Path | None:
-    """Convert the SVG to a PNG beside it; return None where no converter is installed, or it fails."""
-    command = converter or shutil.which(CONVERTER)
-    if command is None:
-        return None
-    made = path.with_suffix(".png")
-    arguments = (command, "-w", str(columns * _PIXELS), "-o", str(made), str(path))
-    quiet = asyncio.subprocess.DEVNULL
-    try:
-        process = await asyncio.create_subprocess_exec(*arguments, stdin=quiet, stdout=quiet, stderr=quiet)
-    except OSError:
-        return None
-    return made if await process.wait() == 0 else None

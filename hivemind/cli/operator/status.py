@@ -188,7 +188,7 @@ def _vitals(world: Snapshot) -> Iterator[tuple[str, str, str]]:
     if vitals.wait_p50_s is not None and vitals.wait_p95_s is not None:
         text = f"p50, p95 {_rounded(vitals.wait_p95_s)}"
         if vitals.ttft_p50_s is not None and vitals.ttft_p95_s is not None:
-            text += f"; TTFT {_rounded(vitals.ttft_p50_s)}, p95 {_rounded(vitals.ttft_p95_s)}"
+            text += f"; first token {_rounded(vitals.ttft_p50_s)}, p95 {_rounded(vitals.ttft_p95_s)}"
         yield "wait", _rounded(vitals.wait_p50_s), text
 
 

@@ -14,6 +14,7 @@ from hivemind.scheduler.commands import Command, Rejected
 from hivemind.setup.clients import Target, exports, quick_lines
 from hivemind.text.shells import word
 from hivemind_tui.commands import intents, navigation
+from hivemind_tui.commands.files import FileActions
 from hivemind_tui.commands.navigation import into
 from hivemind_tui.commands.past import PastActions
 from hivemind_tui.commands.steering import named
@@ -38,14 +39,20 @@ _NAMES: Mapping[str, tuple[str, str]] = {
     "stop": ("", "kill allow agent spending spend money cancel abort"),
     "less": ("max concurrency down", "ceiling"),
     "more": ("max concurrency up", "ceiling"),
-    "pin": ("pin level", "limit auto aimd level unpin"),
+    "pin": ("fix level", "pin level limit auto aimd unpin free"),
+    "pin_agent": ("keep on top", "pin"),
+    "journals": ("journals", "replay recordings runs yesterday earlier"),
+    "report": ("report", "html page export"),
+    "acknowledge": ("alerts", "ack acknowledge warnings"),
+    "picture": ("picture", "screenshot save image export svg png"),
+    "failing": ("trouble", "failing failed stuck hung died next"),
     "release": ("end wait", "release pause rate limit retry-after"),
     "lane": ("next lane", ""),
     "lane_back": ("lane before", ""),
-    "step_up": ("knob up", ""),
-    "step_down": ("knob down", ""),
-    "leap_up": ("knob far up", ""),
-    "leap_down": ("knob far down", ""),
+    "turn_up": ("turn up", "knob step later forward"),
+    "turn_down": ("turn down", "knob step earlier back"),
+    "turn_far_up": ("turn far up", "knob step later forward"),
+    "turn_far_down": ("turn far down", "knob step earlier back"),
     "pause": ("pause all", "freeze all resume admissions"),
     "drain": ("", "accept take requests"),
     "quit": ("", "exit leave"),
@@ -55,7 +62,7 @@ _NAMES: Mapping[str, tuple[str, str]] = {
 """By id of a key, its name here where the id doesn't say it, and further words to find it by."""
 
 
-class Actions(PastActions, WhatIfActions):
+class Actions(PastActions, WhatIfActions, FileActions):
     """Navigation, steering and what-if, and the keys that mean one of these by the page."""
 
     def run_key_action(self, action: str) -> None:
@@ -74,6 +81,12 @@ class Actions(PastActions, WhatIfActions):
     def action_out(self) -> None:
         if self.view.page != "whatif" or not self.leave_whatif():
             super().action_out()
+
+    def action_turn(self, steps: int) -> None:
+        if self.view.page == "whatif":
+            self.vary(steps)
+        else:
+            self.action_send("turn", steps)
 
     def action_pick_knob(self, name: str) -> None:
         """Select a knob on a click, and ask for its value on a second one."""

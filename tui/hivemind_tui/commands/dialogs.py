@@ -9,15 +9,16 @@ from typing import Literal
 from textual.geometry import Size
 
 from hivemind.settings.write import Draft
-from hivemind.text.humanise import short_count, short_duration, short_plural
+from hivemind.text.humanise import NOTHING, short_count, short_duration, short_plural
 from hivemind.world.snapshot import AgentView, TaskView, TicketView
 from hivemind_tui.commands.queue import Change
-from hivemind_tui.keys.keymap import here
-from hivemind_tui.render.format import clean
-from hivemind_tui.render.glyphs import LEASE_SIGNS, LEGEND, TASK_SIGNS, Sign, sign
+from hivemind_tui.keys.keymap import BY_ID, footer, here
+from hivemind_tui.plots.sample import mark
+from hivemind_tui.render.format import clean, fit
+from hivemind_tui.render.glyphs import GATE_SIGNS, LEASE_SIGNS, LEGEND, TASK_SIGNS, Sign, sign
 from hivemind_tui.render.pen import Pen, Span, call, cells_of, linked
 from hivemind_tui.sources.playback import KINDS
-from hivemind_tui.state.view import View
+from hivemind_tui.state.view import OF_AGENTS, OF_REQUESTS, View
 
 Rows = list[list[Span]]
 CircuitMode = Literal["auto", "open", "closed", "probe"]
@@ -26,6 +27,8 @@ CIRCUIT_MODES: Mapping[str, CircuitMode] = {"a": "auto", "o": "open", "c": "clos
 """Keys of the circuit menu."""
 _TWO_COLUMNS = 156
 """Cells that two columns of the help take, with the box around them."""
+_HELP_WIDTH, _HELP_CELLS, _HELP_SIGNS = 110, 25, 100
+"""Widest help of a page, cells of a key in it, and requests whose signs it explains."""
 _EVERYWHERE = 99
 _NAMED = 6
 """Agents or tasks that a question names; the others are counted."""
@@ -116,6 +119,21 @@ def cut_question(ticket: TicketView) -> Rows:
     return question(rows, again, choice("c", "cut it", "the agent gets an error"))
 
 
+def alert_rows(view: View, pen: Pen, *, acknowledges: bool) -> Rows:
+    """Return the alerts, those first that nobody has acknowledged, each with its age and its text."""
+    rows: Rows = []
+    for alert in sorted(view.snapshot.alerts, key=lambda each: (bool(each.acknowledged), -each.since)):
+        age = f"{short_duration(max(0.0, view.snapshot.at - alert.since)):>6} ago  "
+        glyph, role = (pen.glyphs.good, "dim") if alert.acknowledged else (pen.glyphs.warn, "bad")
+        seen = [f"seen by {clean(alert.acknowledged)}"] if alert.acknowledged else []
+        notes = ", ".join(["over", *seen] if alert.over else seen)
+        text = f"{clean(alert.text)}{f' ({notes})' if notes else ''}"
+        rows.append([(f"{glyph} ", role), (age, "dim"), (text, "dim" if alert.acknowledged else "text")])
+    if not acknowledges:
+        return rows
+    return question(rows, choice("A", "acknowledge", "all of them: they leave the header"))
+
+
 def cancel_question(view: View, task: TaskView) -> Rows:
     """Return the question before a task is cancelled: what can't run without it."""
     lost, names = [], {task.id}
@@ -190,22 +208,75 @@ def _named(names: Sequence[str]) -> str:
     return ", ".join(map(clean, names[:_NAMED])) + more
 
 
+def page_help(pen: Pen, view: View, size: Size) -> Rows:
+    """Return on one screen the keys of this page that do something now, and what the signs on it mean."""
+    pages: list[Span] = []
+    for key in here(view):
+        if key.keys and key.action.startswith("page(") and view.has(key.id):
+            pages += [linked(f"{key.shown} ", "accent", f"app.{key.action}"), (f"{key.label}  ", "text")]
+    cells = [spans[:2] for _, spans in footer(view) if len(spans) > 1]
+    width = min(size.width, _HELP_WIDTH) - 4
+    across = max(1, width // _HELP_CELLS)
+    down = -(-len(cells) // across)
+    rows: Rows = [pages, []]
+    for n in range(down):
+        row: list[Span] = []
+        for spans in cells[n::down]:
+            label, _ = spans[1]
+            row += [spans[0], (fit(label, _HELP_CELLS - 1 - cells_of(spans[:1])) + " ", "text")]
+        rows.append(row)
+    glyphs = pen.glyphs
+    common = f"{glyphs.about} estimated  {NOTHING} not yet  . none  {glyphs.ellipsis} cut short"
+    more: Rows = [[(pen.glyphs.plain(common), "text")]]
+    if (lane := view.lane) is not None and view.page in ("overview", "tuning"):
+        cuts = dict.fromkeys(mark(point.mark) for point in lane.curve if point.mark)
+        signs_of = [(f"{cut.shown(glyphs.braille)} {cut.word}  ", cut.role) for cut in cuts]
+        more += [[("what changed the level: ", "text"), *signs_of]] if cuts else []
+    if any(":" in each.state.lane for each in view.snapshot.lanes):
+        more.append([("UPSTREAM:KEY: a lane, an upstream with one credential, of which it is a hash", "text")])
+    more += [[], [("?  every key and sign; any other key closes", "dim")]]
+    shown = signs_on(view)
+    signs = _legend("signs", shown, pen) if shown else []
+    return [*rows, [], *signs[: max(1, size.height - 3 - len(rows) - len(more))], *more]
+
+
+def signs_on(view: View) -> Sequence[Sign]:
+    """Return the signs of the states that the page shows."""
+    now, page = view.snapshot, view.page
+    if page in ("tasks", "fleet"):
+        states = {each.state for each in (now.tasks if page == "tasks" else view.fleet.members)}
+        return [sign for name, sign in (TASK_SIGNS if page == "tasks" else LEASE_SIGNS).items() if name in states]
+    of_agents = page in OF_AGENTS or page == "agent"
+    listed = view.listed[:_HELP_SIGNS] if page in OF_REQUESTS or page == "request" else ()
+    states = {each.state for each in (now.agents if of_agents else listed)}
+    states |= {lane.state.circuit for lane in now.lanes} if page in ("overview", "tuning", "log") else set()
+    states |= {ticket.state for ticket in (*now.slots, *now.queue)} if page == "overview" else set()
+    states |= {"boosted" for agent in now.agents if of_agents and agent.boosted_for_s > 0}
+    states |= {name for name in ("marked", "pinned") if of_agents and getattr(view, name)}
+    gates = {ticket.gate for ticket in now.queue if of_agents}
+    return [
+        *(sign for name, sign in LEGEND.items() if name in states),
+        *(sign for name, sign in GATE_SIGNS.items() if name in gates and name not in ("held", "backoff")),
+    ]
+
+
 def help_rows(pen: Pen, view: View, size: Size) -> Rows:
     """Return the keys of this page by group, those that move in time and those of few pages first, then what the glyphs
     mean; in two columns where they don't fit one below the other and there is room for two."""
-    keys = here(view)
+    keys, palette = here(view), BY_ID["palette"].shown
     pages = {key.group: min(len(each.pages) or _EVERYWHERE for each in keys if each.group == key.group) for key in keys}
     parts: list[Rows] = []
     for group in sorted(pages, key=lambda name: (name != "time", pages[name])):
-        listed: Rows = [[(f"  {key.shown:<12}", "accent"), (key.help, "text")] for key in keys if key.group == group]
-        parts.append([[(group, "title")], *listed])
+        listed = [key for key in keys if key.group == group]
+        rows: Rows = [[(f"  {key.shown or palette:<12}", "accent"), (key.help, "text")] for key in listed]
+        parts.append([[(group, "title")], *rows])
     signs = {"tasks": TASK_SIGNS, "fleet": LEASE_SIGNS}.get(view.page, LEGEND).values()
     parts.append(_legend("glyphs", signs, pen))
     if view.playback is not None:
         parts.append(_legend("marks of the timeline", KINDS.values(), pen))
-    rows = [row for part in parts for row in part]
-    if len(rows) + 2 <= size.height or size.width < _TWO_COLUMNS:
-        return rows
+    every = [row for part in parts for row in part]
+    if len(every) + 2 <= size.height or size.width < _TWO_COLUMNS:
+        return every
     lengths = [len(part) for part in parts]
     split = min(range(1, len(parts)), key=lambda index: max(sum(lengths[:index]), sum(lengths[index:])))
     left, right = ([row for part in some for row in part] for some in (parts[:split], parts[split:]))

@@ -361,6 +361,7 @@ class NavigationActions(Room):
     action_out = _going(back)
     action_move = _going(move)
     action_edge = _going(edge)
+    action_row = _going(edge)
     action_mark = _going(mark)
     action_mark_all = _going(mark_all)
     action_pin_agent = _going(pin)
@@ -373,6 +374,7 @@ class NavigationActions(Room):
     action_jump = _going(jump)
     action_severity = _going(severity)
     action_by = _going(next_group)
+    action_cost = _going(lambda view: next_group(view) if view.page == "cost" else page(view, "cost"))
 
     def action_filter(self) -> None:
         """Ask for the words to filter the page's list by; the list follows as they are typed."""
@@ -470,11 +472,6 @@ class NavigationActions(Room):
         number = number_of(rows, at, nth)
         if number is not None:
             self.go(replace(self.view, log_back=len(rows) - 1 - number))
-
-    def action_filter_kind(self, tag: str) -> None:
-        """Show only the lines of the log with this tag, or all again."""
-        wanted = f"tag:{tag}"
-        self.go(filtered(self.view, "" if self.view.log_filter == wanted else wanted))
 
     def action_open_request(self, ticket: int) -> None:
         """Open a request from a list beside the page's own."""

@@ -46,6 +46,8 @@ class Room(GuestApp):
     overlay: Overlay
     palette: Palette
     line: BottomRow
+    aside: Sequence[str] = ()
+    """A command that takes the terminal over once this screen has ended, before another one is shown."""
     _board: Board
 
     @abstractmethod

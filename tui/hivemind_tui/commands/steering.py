@@ -10,6 +10,7 @@ from hivemind.scheduler.commands import Command, CutRequest, Drain, PauseAdmissi
 from hivemind.scheduler.events import BudgetState
 from hivemind.settings.write import Draft
 from hivemind.text.humanise import short_count, short_dollars
+from hivemind.world.alerts import unacknowledged
 from hivemind.world.snapshot import AgentView
 from hivemind_tui.commands import dialogs, intents
 from hivemind_tui.commands.room import Room
@@ -33,6 +34,16 @@ class SteeringActions(Room):
         if intent in _OF_AGENTS:
             self._keep_cursor()
         self.steer(lambda view: intents.INTENTS[intent](view, *arguments))
+
+    def action_alerts(self) -> None:
+        """List the alerts; a key acknowledges those that nobody has."""
+        alerts = self.view.snapshot.alerts
+        if not alerts:
+            self.complain("there is no alert")
+            return
+        open_ = self.view.live and bool(unacknowledged(alerts))
+        choices = {"A": partial(self.action_send, "acknowledge")} if open_ else {}
+        self.ask("Alerts", dialogs.alert_rows(self.view, self._board.pen, acknowledges=open_), choices)
 
     def action_note(self) -> None:
         """Ask for a note, and write it."""
@@ -114,8 +125,9 @@ class SteeringActions(Room):
         self.ask(title, dialogs.stop_question(self.view, agents, choices), choices)
 
     def action_cut(self) -> None:
+        """Ask what becomes of a request of which nothing comes; on the page of tasks whether one is cancelled."""
         self._keep_cursor()
-        self.attempt(self._ask_cut)
+        self.attempt(self._ask_cancel if self.view.page == "tasks" else self._ask_cut)
 
     def _ask_cut(self) -> None:
         ticket = intents.to_cut(self.view)
@@ -124,9 +136,6 @@ class SteeringActions(Room):
             choices["r"] = partial(self._send, CutRequest(ticket.agent, ticket.ticket))
         title = f"Request {ticket.ticket} of {clean(ticket.agent)}"
         self.ask(title, dialogs.cut_question(ticket), choices)
-
-    def action_cancel(self) -> None:
-        self.attempt(self._ask_cancel)
 
     def _ask_cancel(self) -> None:
         intents.cancel(self.view)

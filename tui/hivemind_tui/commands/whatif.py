@@ -18,7 +18,7 @@ from hivemind.setup.clients import toml_text
 from hivemind.text.humanise import NOTHING
 from hivemind.text.shells import command_line, word
 from hivemind.world.snapshot import Snapshot
-from hivemind_tui.board import layout_for
+from hivemind_tui.board import is_full
 from hivemind_tui.commands.dialogs import Rows, choice, question
 from hivemind_tui.commands.steering import SteeringActions
 from hivemind_tui.render.dials import number, shown_value
@@ -81,7 +81,7 @@ class WhatIfActions(SteeringActions):
             self._show_sheet(replace(self.view.what_if, stage=None, trying=False, choosing=True))
             self.inform("cancelled")
             return True
-        if now.choosing or layout_for(self.size) == "full":
+        if now.choosing or is_full(self.size):
             return False
         self._show_sheet(replace(now, choosing=True))
         return True
@@ -90,7 +90,8 @@ class WhatIfActions(SteeringActions):
         self.workers.cancel_group(self, _GROUP)
         await self.simulation.aclose()
 
-    def action_vary(self, steps: int) -> None:
+    def vary(self, steps: int) -> None:
+        """Turn the setting under the cursor by so many steps."""
         self._change_sheet(lambda now: now.turn(steps))
 
     def set_setting(self, text: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ast import literal_eval
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -29,6 +29,7 @@ TREES = frozenset({"overview", "agents"})
 TUNING = frozenset({"tuning"})
 WHAT_IF = frozenset({"whatif"})
 COST = frozenset({"cost"})
+RECORDED = frozenset({"recorded"})
 LOG = frozenset({"log"})
 START = frozenset({"start"})
 FLEET = frozenset({"fleet"})
@@ -40,7 +41,6 @@ _UNDONE = 32
 """Cells of what would be undone."""
 _OFFERED_FROM_S, _OFFERED_UNTIL_S = 60.0, 180.0
 _NO_WHAT_IF = SCROLLED - WHAT_IF
-_NO_LOG = SCROLLED - LOG
 
 _SHOWN = {"escape": "esc", "backslash": "\\", "slash": "/", "plus": "+", "minus": "-"}
 
@@ -51,14 +51,14 @@ class Key:
 
     id: str
     keys: str
-    """Textual's names, separated by commas; the first is the one shown."""
+    """Textual's names, separated by commas; the first is the one shown. Empty: the palette alone has it."""
     action: str
     label: str
     """Shown in the footer."""
     help: str
     group: str
     pages: frozenset[str] = ANYWHERE
-    """Pages on which it applies; empty: all."""
+    """Pages on which it applies; empty: all. :data:`RECORDED` has those of a recording."""
     live: bool | None = None
     """Whether only a live screen has it (True), or only a recording (False)."""
     listed: bool = True
@@ -77,62 +77,46 @@ class Key:
 
     def applies(self, page: str, live: bool) -> bool:
         """Return whether the key means anything on this page, of a live screen or of a recording."""
-        if (self.pages and page not in self.pages) or self.live not in (None, live):
-            return False
-        return self.group != "time" or page not in WHAT_IF  # which is about the whole recording
+        of_whole = page in WHAT_IF  # it is about a whole recording, so that nothing there moves in time
+        listed = not self.pages or page in self.pages or (not live and not of_whole and self.pages >= RECORDED)
+        return listed and self.live in (None, live) and not (of_whole and self.group == "time")
 
 
 _time = partial(Key, group="time", live=False)
-_recorded = partial(Key, group="lists", live=False)
 _what_if = partial(Key, group="what if", pages=WHAT_IF)
 _page = partial(Key, group="pages")
 _list = partial(Key, group="lists")
-_log = partial(Key, group="lists", pages=LOG)
 _cursor = partial(Key, group="lists", pages=SCROLLED, listed=False)
 _agent = partial(Key, group="agents", pages=AGENTS, live=True)
 _tree = partial(Key, group="agents", pages=TREES)
-_task = partial(Key, group="tasks", pages=TASKS, live=True)
 _lane = partial(Key, group="lane")
 _steer = partial(Key, group="lane", live=True)
-_knob = partial(Key, group="tuning", pages=TUNING, live=True)
+_turn = partial(Key, group="tuning", pages=TUNING | WHAT_IF | RECORDED)
 _traffic = partial(Key, group="traffic", live=True)
 _screen = partial(Key, group="screen")
 
 KEYS: tuple[Key, ...] = (
-    # Keys of a recording come first: Textual takes the first binding of a key that applies. The last of them have
-    # another key on a live screen, which on a recording moves in time.
+    # Keys of a recording come first: Textual takes the first binding of a key that applies.
     _time("play", "space", "play", "play", "play, or stop"),
-    _time("later", "right", "step(1)", "step", "a second forward", pair="left right"),
-    _time("earlier", "left", "step(-1)", "step", "a second back"),
-    _time("far_later", "shift+right", "step(10)", "", "ten seconds forward"),
-    _time("far_earlier", "shift+left", "step(-10)", "", "ten seconds back"),
-    _time("event", "full_stop", "event(1)", "event", "to the next event", pair=", ."),
-    _time("event_before", "comma", "event(-1)", "event", "to the event before"),
+    _time("event", "", "event(1)", "event", "to the next event"),
+    _time("event_before", "", "event(-1)", "event", "to the event before"),
     _time("faster", "greater_than_sign", "speed(1)", "speed", "faster, up to x64", pair="< >"),
     _time("slower", "less_than_sign", "speed(-1)", "speed", "slower, down to x0.25"),
-    _time("notable", "n", "notable(1)", "next mark", "to the next mark of the timeline"),
-    _time("notable_before", "N", "notable(-1)", "", "to the mark before"),
-    _time("play_to_mark", "m", "play_to_mark", "play to mark", "play to the next mark and stop"),
-    _time("kinds", "f", "kinds", "marks", "choose the kinds of marks to show"),
+    _time("play_to_mark", "", "play_to_mark", "play to mark", "play to the next mark and stop"),
+    _time("kinds", "", "kinds", "marks", "choose the kinds of marks to show"),
     _time("go_to", "g", "go_to", "go to", "to a time: 14:02, 14:02:30, +90s, -2m, 50%"),
-    _time("begin", "home", "begin", "", "to the beginning"),
-    _time("finish", "end", "finish", "", "to the end; follow a recording that grows"),
-    _time("loop_from", "left_square_bracket", "loop(0)", "loop", "begin a loop here", pair="[ ]"),
-    _time("loop_to", "right_square_bracket", "loop(1)", "loop", "end the loop here, and repeat it"),
-    _time("unloop", "backslash", "unloop", "no loop", "remove the loop"),
-    _screen("picture", "e", "picture", "picture", "save a picture of this moment in this folder", live=False),
-    _recorded("first_row", "ctrl+home", "edge(0)", "", "first row", pages=SCROLLED),
-    _recorded("last_row", "G,ctrl+end", "edge(-1)", "", "last row", pages=SCROLLED),
-    _recorded("longest", "L", "jump('slowest')", "slowest", "jump to the slowest", pages=LISTS),
+    _time("loop_from", "", "loop(0)", "loop", "begin a loop here"),
+    _time("loop_to", "", "loop(1)", "loop", "end the loop here, and repeat it"),
+    _time("unloop", "", "unloop", "no loop", "remove the loop"),
+    _turn("turn_up", "right", "turn(1)", "turn", "turn it up; in a recording a second forward", pair="left right"),
+    _turn("turn_down", "left", "turn(-1)", "turn", "turn it down; in a recording a second back"),
+    _turn("turn_far_up", "", "turn(10)", "turn", "a large step up; in a recording ten seconds forward"),
+    _turn("turn_far_down", "", "turn(-10)", "turn", "a large step down; in a recording ten seconds back"),
     # What-if
     _page("what_if", "w", "what_if", "what if", "simulate the recorded traffic with other settings"),
-    _what_if("vary_up", "right", "vary(1)", "turn", "turn the setting up", pair="left right"),
-    _what_if("vary_down", "left", "vary(-1)", "less", "turn the setting down"),
-    _what_if("vary_far_up", "shift+right", "vary(10)", "", "turn it up by a large step"),
-    _what_if("vary_far_down", "shift+left", "vary(-10)", "", "turn it down by a large step"),
-    _what_if("other", "o", "other", "type", "type a value, or any setting as NAME=VALUE"),
-    _what_if("scenario", "f", "scenario", "from file", "take settings and questions from a scenario file"),
-    _what_if("as_recorded", "backspace,delete", "as_recorded", "as recorded", "back to the recorded value"),
+    _what_if("other", "", "other", "type", "type a value, or any setting as NAME=VALUE"),
+    _what_if("scenario", "", "scenario", "from file", "take settings and questions from a scenario file"),
+    _what_if("as_recorded", "", "as_recorded", "as recorded", "back to the recorded value"),
     _what_if("apply", "A", "apply", "apply", "apply these settings to the proxy; shows the change first"),
     # Pages
     _page("overview", "1", "page('overview')", "overview", "slots, curve, windows, circuit, agents, events"),
@@ -142,81 +126,93 @@ KEYS: tuple[Key, ...] = (
     _page("log", "5", "page('log')", "log", "the latest events, line by line"),
     _page("tasks", "6", "page('tasks')", "tasks", "the task graph: what runs, what waits for what"),
     _page("fleet", "7", "page('fleet')", "fleet", "the proxies that share a key: who has what of it", live=True),
-    _page("cost", "8", "page('cost')", "cost", "what agents, models and trees cost: last hour, today, all"),
+    _page("cost", "8", "cost", "cost", "what agents cost; again: what models cost, and trees"),
     _page("start", "0", "page('start')", "connect", "how to point an agent here", live=True),
     _page("back", "escape", "out", "back", "clear the filter, then the marks, then leave the page"),
     # Lists
     _cursor("down", "j,down", "move(1)", "select", "next row (or down arrow)", pair="j k"),
     _cursor("up", "k,up", "move(-1)", "up", "row before (or up arrow)"),
-    _cursor("page_down", "ctrl+d,pagedown", "move(10)", "", "ten rows down"),
-    _cursor("page_up", "ctrl+u,pageup", "move(-10)", "", "ten rows up"),
-    _cursor("first", "g,home", "edge(0)", "", "first row", live=True),
-    _cursor("last", "G,end", "edge(-1)", "", "last row", live=True),
+    _cursor("page_down", "pagedown", "move(10)", "", "ten rows down"),
+    _cursor("page_up", "pageup", "move(-10)", "", "ten rows up"),
+    _cursor("first", "home", "edge(0)", "", "first row; of a recording its beginning"),
+    _cursor("last", "end", "edge(-1)", "", "last row; of a recording its end, which it follows"),
+    _list("first_row", "", "row(0)", "", "first row", pages=SCROLLED, live=False),
+    _list("last_row", "", "row(-1)", "", "last row", pages=SCROLLED, live=False),
     _list("open", "enter", "open", "open", "open it; tuning: type a value; what if: simulate"),
-    _list("filter", "slash", "filter", "filter", "filter the list as you type: words, !not, state:retry"),
-    _log("filter_log", "F", "filter_log", "filter", "filter the log as you type: words, !not, who:ann, level:bad"),
-    _log("severity", "s", "severity", "severity", "all lines, warnings, failures, or a day's changes and alerts"),
-    _log("find", "n", "find(1)", "next match", "to the next match of the search, further back", live=True, pair="n N"),
-    _log("find_newer", "N", "find(-1)", "", "to the match below", live=True),
+    _list("filter", "slash", "filter", "filter", "filter the list, search the log: words, !not, state:retry"),
+    _list("filter_log", "", "filter_log", "filter", "filter the log as you type: words, !not, who:ann", pages=LOG),
+    _list("severity", "", "severity", "severity", "all lines, warnings, failures, or a day's changes", pages=LOG),
+    _list("find", "n", "find(1)", "next", "to the next match in the log, or mark of a recording", pages=LOG | RECORDED),
+    _list("find_newer", "N", "find(-1)", "", "to the match or mark before", pages=LOG | RECORDED),
     _list("sort", "s", "sort(1)", "sort", "sort by the next column", pages=LISTS | COST),
-    _list("reverse", "S", "reverse", "", "reverse the order", pages=LISTS | COST),
-    _list("failing", "exclamation_mark", "jump('failing')", "failing", "jump to the next failure", pages=LISTS),
-    _list("slowest", "greater_than_sign", "jump('slowest')", "slowest", "jump to the slowest", pages=LISTS, live=True),
-    _list("dearest", "dollar_sign", "jump('dearest')", "costliest", "jump to the most expensive", pages=LISTS),
+    _list("reverse", "", "reverse", "", "reverse the order", pages=LISTS | COST),
+    _list(
+        "failing",
+        "exclamation_mark",
+        "jump('failing')",
+        "trouble",
+        "jump to the next in trouble",
+        pages=LISTS,
+    ),
+    _list("slowest", "", "jump('slowest')", "slowest", "jump to the slowest", pages=LISTS),
+    _list("dearest", "", "jump('dearest')", "costliest", "jump to the most expensive", pages=LISTS),
     _list("span", "H", "span", "span", "look back 10 min, 1 h, 8 h, 24 h; costs also all", pages=SPANNED),
-    _list("by", "b", "by", "by", "sum costs by agent, by model or by tree of agents", pages=COST),
+    _list("by", "", "by", "by", "sum costs by agent, by model or by tree of agents", pages=COST),
     _list("copy", "y", "copy", "copy", "copy the line to export, a request's number, costs as CSV"),
     # Agents and tasks
-    _agent(
-        "raise", "plus,equals_sign", "send('priority', -1)", "priority", "raise the priority", pages=RANKED, pair="+ -"
-    ),
+    _agent("raise", "plus", "send('priority', -1)", "priority", "raise the priority", pages=RANKED, pair="+ -"),
     _agent("lower", "minus", "send('priority', 1)", "priority", "lower the priority", pages=RANKED),
     _agent("boost", "b", "send('boost')", "boost", "put it first for a minute, or end that"),
     _agent("hold", "h", "send('hold')", "hold", "hold its requests, or release them"),
     _agent("budget", "B", "budget", "budget", "set its budget: 500k, $5/day, +50k, none; pool 2M for all"),
-    _agent("cut", "X", "cut", "cut", "cut a request of which nothing comes, or send it again"),
+    _agent("cut", "X", "cut", "cut", "cut a hung request, or send it again; cancel a task", pages=RANKED),
     _traffic("stop", "x", "stop", "stop", "stop it or all spending, or allow it; says what it costs"),
     _agent("mark", "space", "mark", "mark", "mark it: commands go to all marked agents", pages=TREES),
-    _agent("mark_all", "asterisk", "mark_all", "", "mark all that are shown, or none", pages=TREES),
-    _tree("pin_agent", "P", "pin_agent", "pin", "pin it: it stays on top of the list; again: no longer"),
-    _tree("tree", "T", "tree", "tree", "show agents under those that started them, or as a flat list"),
-    _tree("fold", "z", "fold", "fold", "hide the agents below it and show their sums, or unfold"),
-    _tree("everywhere", "M", "everywhere", "all machines", "show all machines' agents, or this one's", live=True),
-    _task("cancel", "X", "cancel", "cancel", "cancel the task; says first what can't run without it"),
-    _task("retry", "R", "send('retry')", "retry", "run a failed task again, and what it blocked"),
+    _agent("mark_all", "", "mark_all", "", "mark all that are shown, or none", pages=TREES),
+    _tree("pin_agent", "", "pin_agent", "keep on top", "keep it on top of the list; again: no longer"),
+    _tree("tree", "", "tree", "tree", "show agents under those that started them, or as a flat list"),
+    _tree("fold", "", "fold", "fold", "hide the agents below it and show their sums, or unfold"),
+    _tree("everywhere", "", "everywhere", "all machines", "show all machines' agents, or this one's", live=True),
+    _agent("retry", "", "send('retry')", "retry", "run a failed task again, and what it blocked", pages=TASKS),
     # Lane and knobs
     _steer(
         "less", "left_square_bracket", "send('ceiling', -1)", "max concurrency", "lower max concurrency", pair="[ ]"
     ),
     _steer("more", "right_square_bracket", "send('ceiling', 1)", "max concurrency", "raise max concurrency"),
-    _steer("pin", "a", "send('pin')", "pin level", "pin the concurrency level, or give it back to AIMD"),
+    _steer("pin", "a", "send('pin')", "fix level", "keep the concurrency level as it is, or let AIMD move it"),
     _steer("circuit", "c", "circuit", "circuit", "set the circuit: automatic, open, closed, probe now"),
     _steer("release", "r", "send('release')", "end wait", "end the provider's wait (Retry-After) or used-up window"),
-    _lane("lane", "tab", "lane(1)", "lane", "next lane"),
-    _lane("lane_back", "shift+tab", "lane(-1)", "", "lane before"),
-    _knob("step_up", "right", "send('turn', 1)", "turn", "turn the knob up", pair="left right"),
-    _knob("step_down", "left", "send('turn', -1)", "less", "turn the knob down"),
-    _knob("leap_up", "shift+right", "send('turn', 10)", "", "turn it up by a large step"),
-    _knob("leap_down", "shift+left", "send('turn', -10)", "", "turn it down by a large step"),
-    _knob("write", "W", "write", "write", "write tuned knobs to hivemind.toml; shows the change first", pages=ANYWHERE),
+    _lane("lane", "tab", "lane(1)", "lane", "next lane: another upstream, or another of its credentials"),
+    _lane("lane_back", "", "lane(-1)", "", "lane before"),
+    _steer("write", "W", "write", "write", "write knobs to hivemind.toml; shows the change first", group="tuning"),
     # All traffic
-    _traffic("acknowledge", "A", "send('acknowledge')", "ack alerts", "acknowledge all alerts", pages=_NO_WHAT_IF),
-    _traffic("note", "N", "note", "note", "write a note on the curve, into log, journal and report", pages=_NO_LOG),
+    Key("acknowledge", "A", "alerts", "alerts", "list the alerts, and acknowledge them", "traffic", _NO_WHAT_IF),
+    _traffic("note", "", "note", "note", "write a note on the curve, into log, journal and report"),
     _traffic("undo", "u", "undo", "undo", "undo your last change"),
     _traffic("pause", "p", "send('pause')", "pause all", "pause everything, or resume; streams go on"),
     _traffic("drain", "D", "drain", "drain", "refuse requests and finish those in flight, or accept again"),
     Key("quit", "q,ctrl+q,ctrl+c", "leave", "quit", "quit; a proxy of this screen's own drains first", group="traffic"),
     # Screen
     _screen("help", "question_mark", "help", "help", "every key of this page, and the glyphs"),
-    _screen(
-        "palette", "colon,ctrl+p", "palette", "commands", "find a command, or type one: aimd.beta 0.7", listed=False
-    ),
+    _screen("palette", "colon", "palette", "commands", "find a command, or type one: aimd.beta 0.7", listed=False),
     _screen("freeze", "v", "freeze", "freeze view", "freeze the view; the traffic goes on", live=True),
-    _screen("theme", "t", "theme", "theme", "next theme"),
-    _screen("inside", "i", "inside", "", "diagnostics of the screen: frames, event loop, memory"),
-    _screen("repaint", "ctrl+l", "repaint", "", "repaint everything"),
+    _screen("theme", "", "theme", "theme", "next theme"),
+    _screen("inside", "", "inside", "", "diagnostics of the screen: frames, event loop, memory"),
+    _screen("repaint", "", "repaint", "", "repaint everything"),
+    _screen("journals", "", "journals", "journals", "list the journals, and play one back"),
+    _screen("report", "", "report", "report", "write the report of this run in this folder, as a page"),
+    _screen("picture", "", "picture", "picture", "save a picture of the screen in this folder"),
     _screen("demo", "d", "demo", "start the demo", "mock agents on a provider's bad day", pages=START, live=True),
 )
+FORMER: Mapping[str, str] = {
+    **dict.fromkeys(("later", "vary_up", "step_up"), "turn_up"),
+    **dict.fromkeys(("earlier", "vary_down", "step_down"), "turn_down"),
+    **dict.fromkeys(("far_later", "vary_far_up", "leap_up"), "turn_far_up"),
+    **dict.fromkeys(("far_earlier", "vary_far_down", "leap_down"), "turn_far_down"),
+    **{"notable": "find", "notable_before": "find_newer", "begin": "first", "finish": "last"},
+    **{"longest": "slowest", "cancel": "cut"},
+}
+"""Ids of 0.4, by which a file may still give keys: what they stood for has one id on all pages now."""
 BY_ID = {key.id: key for key in KEYS}
 _USUAL = KEYS
 _HELD = frozenset({"ctrl", "shift", "alt"})
@@ -230,15 +226,33 @@ def bindings() -> list[Binding]:
     return [
         Binding(key.keys, key.action, key.help, id=f"hivemind.{key.id}", show=False, priority=key.id in _TEXTUALS)
         for key in KEYS
+        if key.keys
     ]
 
 
-def remap(keys: Mapping[str, str]) -> None:
+def remap(keys: Mapping[str, str]) -> Sequence[str]:
     """Give commands, by their ids, other keys in this process's screens, and those that aren't named their usual ones.
 
+    Return the former ids that have no effect any more, because of what else has their key now.
     Raises: ValueError: a key isn't one, or has two meanings on one page.
     """
-    changed = {name: _checked(name, typed) for name, typed in keys.items()}
+    former = [name for name in keys if name in FORMER]
+    try:
+        _remap(keys)
+    except ValueError:
+        if not former:
+            raise
+        _remap({name: typed for name, typed in keys.items() if name not in FORMER})
+        return former
+    return ()
+
+
+def _remap(keys: Mapping[str, str]) -> None:
+    changed: dict[str, str] = {}
+    for former, typed in keys.items():
+        name, checked = FORMER.get(former, former), _checked(former, typed)
+        before = changed.get(name, "").split(",") if name in changed else []
+        changed[name] = ",".join(dict.fromkeys((*before, *checked.split(","))))
     free = {partner.id for partner in _USUAL if partner.pair and partner.id in changed}
     fresh = tuple(
         replace(
@@ -249,7 +263,7 @@ def remap(keys: Mapping[str, str]) -> None:
     for page, live in product(FOOTERS, (True, False)):
         taken: dict[str, str] = {}
         for key in fresh:
-            for each in key.keys.split(",") if key.applies(page, live) else ():
+            for each in key.keys.split(",") if key.keys and key.applies(page, live) else ():
                 other = taken.setdefault(each, key.id)
                 if other != key.id:
                     name, other = (key.id, other) if key.id in changed else (other, key.id)
@@ -308,92 +322,41 @@ for _key in KEYS:
     _BY_ACTION.setdefault(parsed(_key.action), []).append(_key)
 
 
+_FIRST = ("help", "quit")
 _STEER = ("pause", "circuit", "less", "pin", "release", "drain")
 _STEER_AGENT = ("raise", "boost", "hold", "stop", "cut", "budget")
-_FIND = ("filter", "sort", "failing", "slowest", "dearest")
-FOOTERS = {
-    "start": ("help", "quit", "demo", "down", "copy", "overview", "theme"),
+_FIND = ("filter", "sort", "failing")
+_REST = ("undo", "what_if", "freeze")
+FOOTERS: Mapping[str, Sequence[str]] = {
+    "start": ("demo", "down", "copy", "overview"),
     "overview": (
-        *("help", "quit", "open", "raise", "hold", "pause", "circuit", "less", "filter", "boost", "stop"),
-        *(
-            "cut",
-            "undo",
-            "note",
-            "pin",
-            "budget",
-            "mark",
-            "release",
-            "lane",
-            "everywhere",
-            "drain",
-            "what_if",
-            "sort",
-            "span",
-            "palette",
-            "freeze",
-        ),
+        *("open", "raise", "hold", "pause", "circuit", "less", "filter", "boost", "stop", "cut", "undo", "pin"),
+        *("budget", "mark", "release", "lane", "drain", "what_if", "sort", "span", "freeze"),
     ),
-    "agents": (
-        *("help", "quit", "open", *_STEER_AGENT, "mark", "pin_agent", "fold", "everywhere", *_FIND, "tree", "undo"),
-        *("pause", "palette"),
-    ),
-    "requests": (
-        *("help", "quit", "open", *_FIND, "stop", "cut", "hold", "raise", "boost", "budget", "copy", "pause", "undo"),
-        *("palette", "freeze"),
-    ),
-    "tuning": ("help", "quit", "step_up", "open", "what_if", "undo", "write", "down", *_STEER, "lane", "palette"),
-    "tasks": (
-        *("help", "quit", "open", "raise", "cancel", "retry", "failing", "filter", "sort", "slowest", "dearest"),
-        *("copy", "pause", "undo", "palette", "what_if", "freeze"),
-    ),
-    "log": (
-        *("help", "quit", "filter", "find", "severity", "filter_log", "down", "copy", "acknowledge", "pause", "undo"),
-        *("palette", "freeze"),
-    ),
-    "agent": ("help", "quit", "back", "open", *_STEER_AGENT, "undo", *_FIND, "pause"),
-    "fleet": ("help", "quit", "open", "down", "lane", "copy", *_STEER, "undo", "palette", "freeze", "theme"),
-    "whatif": (
-        *("help", "quit", "vary_up", "open", "other", "apply", "back", "as_recorded", "scenario", "write", "copy"),
-        *("down", "undo", "pause", "palette"),
-    ),
-    "cost": (
-        *("help", "quit", "span", "by", "sort", "copy", "open", "filter", "stop", "down", "pause", "undo"),
-        *("palette", "freeze"),
-    ),
-    "request": (
-        *("help", "quit", "back", "down", "copy", "stop", "cut", "hold", "raise", "boost", "budget"),
-        *("pause", "undo", "palette", "freeze"),
-    ),
+    "agents": ("open", *_STEER_AGENT, "mark", *_FIND, "pause", "undo"),
+    "requests": ("open", *_FIND, "stop", "cut", "hold", "raise", "boost", "budget", "copy", "pause", *_REST),
+    "tuning": ("turn_up", "open", "what_if", "undo", "write", "down", *_STEER, "lane"),
+    "tasks": ("open", "raise", "cut", "retry", *_FIND, "copy", "pause", *_REST),
+    "log": ("filter", "find", "down", "copy", "acknowledge", "pause", *_REST),
+    "agent": ("back", "open", *_STEER_AGENT, "undo", *_FIND, "pause"),
+    "fleet": ("open", "down", "lane", "copy", *_STEER, *_REST),
+    "whatif": ("turn_up", "open", "apply", "back", "write", "copy", "down", "undo", "pause"),
+    "cost": ("span", "cost", "sort", "copy", "open", "filter", "stop", "down", "pause", *_REST),
+    "request": ("back", "down", "copy", *_STEER_AGENT, "pause", *_REST),
 }
-"""Ids of keys, by page of a live screen."""
-
-_TIME = ("help", "quit", "play", "notable", "later", "faster", "go_to", "what_if")
-_TIME_BACK = (*_TIME[:2], "back", *_TIME[2:])
-_MORE = ("play_to_mark", "loop_from", "unloop", "event", "kinds", "picture", "palette")
-_JUMPS = ("failing", "longest", "dearest")
-REPLAY_FOOTERS = {
-    "overview": (*_TIME, "open", "filter", *_MORE, "lane", "sort", "fold", "tree", "copy"),
-    "agents": (*_TIME, "open", "filter", "sort", "fold", *_MORE, *_JUMPS),
-    "requests": (*_TIME, "open", "filter", "sort", *_MORE, *_JUMPS, "copy"),
-    "tuning": (*_TIME, "down", *_MORE, "lane"),
-    "tasks": (*_TIME, "open", "filter", "failing", *_MORE, "sort", "longest", "dearest", "copy"),
-    "log": (*_TIME, "filter", "severity", "filter_log", "down", *_MORE, "copy"),
-    "cost": (*_TIME, "span", "by", "sort", "copy", "open", "filter", *_MORE),
-    "agent": (*_TIME_BACK, "open", "filter", "sort", *_MORE, *_JUMPS),
-    "request": (*_TIME_BACK, "down", *_MORE, "copy"),
-    "whatif": tuple(name for name in FOOTERS["whatif"] if BY_ID[name].live is None),
-}
-"""Ids of keys, by page of a recording."""
+"""Ids of keys that have a place on the page, the most needed first, behind those of every page."""
+_TIME = ("play", "find", "turn_up", "faster", "go_to")
 
 
 def footer(view: View) -> list[tuple[int, list[Span]]]:
     """Return chunks for :func:`hivemind_tui.render.pen.fitting`; a click on one does what its key does."""
-    help_, quit_, *names = (FOOTERS if view.live else REPLAY_FOOTERS)[view.page]
-    urgent = [name for name, ends in _URGENT.items() if BY_ID[name].applies(view.page, view.live) and ends(view)]
+    urgent = [name for name, ends in _URGENT.items() if ends(view)]
+    time = () if view.live else _TIME
     chunks: list[tuple[int, list[Span]]] = []
-    for name in (help_, quit_, *urgent, *(name for name in names if name not in urgent)):
-        if name not in _AVAILABLE or _AVAILABLE[name](view):
-            key = BY_ID[name]
+    for name in dict.fromkeys((*_FIRST, *urgent, "palette", *time, *FOOTERS[view.page])):
+        key = BY_ID[name]
+        usable = key.keys and key.applies(view.page, view.live)
+        if usable and (name not in _AVAILABLE or _AVAILABLE[name](view)):
             label = _LABELS[name](view) if name in _LABELS else key.label
             action = f"app.{key.action}"
             spans = [linked(key.pair or key.shown, "accent", action), linked(f" {label}", "dim", action)]
@@ -406,6 +369,10 @@ def footer(view: View) -> list[tuple[int, list[Span]]]:
 
 def _chosen(view: View) -> bool:
     return view.page != "requests" or view.ticket != 0
+
+
+def _to_cut(view: View) -> bool:
+    return _task_open(view) if view.page == "tasks" else _hung(view)
 
 
 def _hung(view: View) -> bool:
@@ -422,9 +389,8 @@ def _paused_by_provider(view: View) -> bool:
     return view.lane is not None and bool(view.lane.state.pauses)
 
 
-def _looped(view: View) -> bool:
-    now = view.playback
-    return now is not None and (now.loop_from is not None or now.loop_to is not None)
+def _searching(view: View) -> bool:
+    return view.page == "log" and bool(view.log_search)
 
 
 def _play(view: View) -> str:
@@ -468,40 +434,32 @@ _LABELS: Mapping[str, Callable[[View], str]] = {
     "boost": lambda view: _turned(view, "boost", "unboost", lambda agent: agent.boosted_for_s > 0),
     "hold": lambda view: _of_agent(view, _turned(view, "hold", "release", lambda agent: agent.held)),
     "span": lambda view: view.back.words(view.page),
-    "by": lambda view: f"by {view.back.by}",
+    "cost": lambda view: f"by {view.back.by}" if view.page == "cost" else "cost",
     "stop": lambda view: _of_agent(view, _turned(view, "stop", "allow", lambda agent: agent.stopped)),
-    "everywhere": lambda view: "this machine" if view.everywhere else "all machines",
-    "tree": lambda view: "flat list" if view.branches else "tree",
-    "fold": lambda view: "unfold" if view.agent is not None and view.agent.name in view.folded else "fold",
     "what_if": lambda view: "what if the settings were others?" if _offers_what_if(view) else "what if",
-    "pin_agent": lambda view: _turned(view, "pin", "unpin", lambda agent: agent.name in view.pinned),
-    "pin": lambda view: "unpin level" if view.lane is not None and view.lane.state.pinned else "pin level",
+    "pin": lambda view: "free level" if view.lane is not None and view.lane.state.pinned else "fix level",
+    "cut": lambda view: "cancel" if view.page == "tasks" else "cut",
+    "find": lambda view: "next match" if _searching(view) else "next mark",
+    "turn_up": lambda view: "turn" if view.live or view.page == "whatif" else "step",
     "pause": lambda view: "resume all" if view.snapshot.mode == "paused" else "pause all",
-    "drain": lambda view: "accept requests" if view.snapshot.mode == "draining" else "drain",
+    "drain": lambda view: "accept requests" if view.snapshot.mode == "draining" else "drain, refuse new",
     "freeze": lambda view: "unfreeze view" if view.frozen else "freeze view",
 }
 """Labels of keys whose effect depends on the view."""
 _AVAILABLE: Mapping[str, Callable[[View], bool]] = {
-    "notable": lambda view: view.playback is None or bool(view.playback.marks),
-    "unloop": _looped,
-    "as_recorded": lambda view: bool(view.what_if.changes),
     "apply": lambda view: bool(view.what_if.changes),
     "raise": lambda view: _task_open(view) if view.page == "tasks" else _chosen(view),
     "boost": _chosen,
     "hold": _chosen,
     "budget": _chosen,
     "stop": _chosen,
-    "cut": _hung,
-    "tree": lambda view: any(agent.parent for agent in view.snapshot.agents),
-    "fold": lambda view: bool(view.branches),
-    "cancel": _task_open,
+    "cut": _to_cut,
     "retry": lambda view: view.task is not None and view.task.state in SPOILED,
     "release": _paused_by_provider,
     "lane": lambda view: len(view.fleet.lanes if view.page == "fleet" else view.snapshot.lanes) > 1,
-    "everywhere": lambda view: bool(view.fleet.me) and not view.machine,
     "write": lambda view: bool(view.what_if.knobs if view.page == "whatif" else view.untuned),
     "acknowledge": lambda view: bool(unacknowledged(view.snapshot.alerts)),
-    "find": lambda view: bool(view.log_search),
+    "find": lambda view: _searching(view) or (view.playback is not None and bool(view.playback.marks)),
     "undo": lambda view: bool(view.undoable),
     "demo": lambda view: view.demo,
 }
@@ -512,7 +470,7 @@ _URGENT: Mapping[str, Callable[[View], bool]] = {
     "pause": lambda view: view.snapshot.mode == "paused",
     "drain": lambda view: view.snapshot.mode == "draining",
     "acknowledge": lambda view: bool(unacknowledged(view.snapshot.alerts)),
-    "cut": _hung,
+    "cut": lambda view: view.page != "tasks" and _hung(view),
     "freeze": lambda view: view.frozen,
     "what_if": _offers_what_if,
 }

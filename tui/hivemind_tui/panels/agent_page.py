@@ -145,7 +145,7 @@ def _time(agent: AgentView) -> Fact:
         (0, counted(each, "a request")),
         *([(0, counted(short_duration(agent.waiting_s), "current wait", "wait"))] if agent.waiting_s else []),
         (1, counted(short_duration(agent.waited_s), "waited in total")),
-        (2, named("last TTFT", short_duration(agent.ttft_s))),
+        (2, named("last first token after", short_duration(agent.ttft_s))),
     ]
     return Fact(5, "time", chunks)
 
@@ -386,7 +386,7 @@ def _requests(agent: AgentView, cells: int) -> list[Row]:
         ),
         ("waits", *_longest(agent)),
         ("waited", short_duration(agent.waited_s), "text", " in total"),
-        ("TTFT", short_duration(agent.ttft_s), "text", " of the last answer"),
+        ("1st token", short_duration(agent.ttft_s), "text", " of the last answer"),
     )
     rows = [labelled(label, (f"{value:>6}", role), (more, "dim")) for label, value, role, more in facts]
     error, role = last_error(agent)

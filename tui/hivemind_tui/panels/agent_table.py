@@ -146,7 +146,7 @@ AGENTS: Table[AgentView] = Table(
         Column("budget", "BUDGET", 10, 5, _budget, "<"),
         Column("of", "OF", 8, 10, _of),
         Column("activity", "", _STEPS, 9, activity, "<"),
-        Column("ttft", "TTFT", 5, 8, lambda a, _: (short_duration(a.ttft_s), "text")),
+        Column("ttft", "1ST TOKEN", 9, 8, lambda a, _: (short_duration(a.ttft_s), "text")),
         Column("seen", "SEEN", 6, 12, lambda a, _: (short_duration(a.last_seen_s), "dim")),
         Column("client", "CLIENT", 14, 13, lambda a, _: (a.client or NOTHING, "dim"), "<"),
         Column("machine", "MACHINE", 14, 3, lambda a, _: (", ".join(a.machines), "info"), "<"),

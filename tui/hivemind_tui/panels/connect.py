@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from textwrap import wrap
 
 from rich.cells import cell_len
@@ -11,13 +10,11 @@ from textual.strip import Strip
 from hivemind.setup.clients import CLIENTS, Target, quick_lines
 from hivemind.text.humanise import short_dollars, short_duration, short_plural, short_size
 from hivemind.world.lines import SETTINGS
-from hivemind_tui.keys.keymap import KEYS
 from hivemind_tui.render.budgets import ceilings
 from hivemind_tui.render.format import broken, clean, fit, percent
-from hivemind_tui.render.glyphs import GATE_SIGNS, LEGEND, TASK_SIGNS
 from hivemind_tui.render.pen import Pen, Row, call, linked
 from hivemind_tui.render.rows import broken as shortened
-from hivemind_tui.render.rows import described, hanging, signs
+from hivemind_tui.render.rows import described, hanging
 from hivemind_tui.state.view import View
 
 _TITLE = 17
@@ -26,14 +23,8 @@ _BLOCK = 88
 """Cells that the whole takes where there is room; wider than that, it stands in the middle."""
 _ROOMY = 24
 """Rows from which there is air between the parts."""
-_PASTED = 4
-"""Most lines to paste that are shown of a client."""
 _BESIDE = 130, 28
 """Cells and rows from which every client is listed at the right, and further sections below the lines to paste."""
-_THREE = 220
-"""Cells from which these go on in a third column."""
-_CLIENTS = 80
-"""Most cells for the clients where there are three columns."""
 _WORD = 12
 _PAGES = (
     ("1", "what runs, what waits and why, and how the provider's limits stand"),
@@ -45,13 +36,6 @@ _PAGES = (
     ("7", "proxies that share the key"),
     (":", "every command by name, and ? the keys of a page"),
 )
-
-
-_AGENTS = {state: LEGEND[state] for state in ("streaming", "waiting", "queued", "retry", "held", "pending", "idle")}
-_AGENTS |= {state: LEGEND[state] for state in ("spent", "stopped", "died", "ended")}
-_ENDS = {state: LEGEND[state] for state in ("answered", "failed", "refused", "left")}
-_KEYS = {"Act on agents": ("agents",), "Steer all": ("lane", "traffic"), "Lists": ("lists",), "The screen": ("screen",)}
-_CIRCUIT = {state: LEGEND[state] for state in ("closed", "half_open", "open")}
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
@@ -78,33 +62,17 @@ def _so_far(view: View) -> str:
 
 
 def _columns(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """Return the rows of the large screen: what this is, the lines to paste and the pages; each client; and, below the
-    lines and where there is room in a column of their own, what this proxy does and what signs mean."""
-    third = width >= _THREE
+    """Return the rows of the large screen: what this is, the lines to paste, the pages and what this proxy does; and
+    each client."""
     own = _BLOCK + 6
-    right = _CLIENTS if third else width - own
     cells, rows = pen.body_size(own, height)
-    parts = [*_steps(view, cells, pen), _proxy(view, cells), signs("Why a request waits", GATE_SIGNS, pen)]
-    parts += [signs("What agents do", _AGENTS, pen), signs("How requests end", _ENDS, pen)]
-    parts += [signs("The circuit of a lane", _CIRCUIT, pen), signs("Tasks", TASK_SIGNS, pen)]
-    parts += [_keys(title, groups) for title, groups in _KEYS.items()]
-    left = pen.frame("Connect an agent", _so_far(view), _taken(parts, rows), own, height)
-    sides = [left, _clients(view, right, height, pen)]
-    if third:
-        rest = width - own - right
-        sides.append(pen.frame("What you will see", "? tells it anywhere", _taken(parts, rows), rest, height))
-    return [Strip.join(side) for side in zip(*sides, strict=True)]
-
-
-def _taken(parts: list[list[Row]], rows: int) -> list[Row]:
-    """Take the parts that fit into so many rows, with an empty one between two."""
     taken: list[Row] = []
-    for part in [*parts]:
+    for part in (*_steps(view, cells, pen), _proxy(view, cells)):
         gap: list[Row] = [[]] if taken else []
-        if len(taken) + len(gap) + len(part) <= rows:
-            parts.remove(part)
+        if len(taken) + len(gap) + len(part) <= rows:  # what has no room is left out, with its title
             taken += [*gap, *part]
-    return taken
+    left = pen.frame("Connect an agent", _so_far(view), taken, own, height)
+    return [Strip.join(side) for side in zip(left, _clients(view, width - own, height, pen), strict=True)]
 
 
 def _proxy(view: View, cells: int) -> list[Row]:
@@ -131,12 +99,6 @@ def _proxy(view: View, cells: int) -> list[Row]:
     return [[("This proxy", "title")], *described(facts, cells, _WORD, "dim", "text")]
 
 
-def _keys(title: str, groups: Collection[str]) -> list[Row]:
-    """Return the keys of these groups that a running proxy's screen has."""
-    shown = [key for key in KEYS if key.group in groups and key.live is not False]
-    return [[(title, "title")], *([(fit(key.shown, _WORD), "accent"), (key.help, "dim")] for key in shown)]
-
-
 def _steps(view: View, cells: int, pen: Pen) -> list[list[Row]]:
     """Return the parts of the large screen's left column: what this is, the lines to paste, and the pages."""
     first: list[Row] = [
@@ -151,34 +113,19 @@ def _steps(view: View, cells: int, pen: Pen) -> list[list[Row]]:
 
 
 def _clients(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """Return the rows of the large screen's right half: each client, what it is and the command that tells more; where
-    there is room, also what to paste."""
+    """Return the rows of the large screen's right half: each client, what it is and the command that tells more."""
     cells, rows = pen.body_size(width, height)
     most = max(2, rows // len(CLIENTS) - 2)
-    parts: list[list[Row]] = []
-    further: list[list[Sequence[Row]]] = []
+    body: list[Row] = []
     for client in CLIENTS.values():
         steps = client.steps(Target(view.address, client.agent, view.token, view.shell))
         said = shortened(f"{client.summary}. {steps.needs}", cells, most, pen.glyphs.ellipsis)
         command = f"hivemind setup {client.name}"
         head: Row = [(fit(client.title, max(0, cells - len(command))), "title"), (command, "accent")]
-        parts.append([head, *([(line, "dim")] for line in said)])
-        pasted = steps.snippets[0].text.splitlines()
-        lines = [line for each in pasted for line in broken(each, max(1, cells - 2))] if len(pasted) <= _PASTED else []
-        notes = [hanging(note, "text", cells, (pen.glyphs.idle, "dim")) for note in steps.notes]
-        further.append([[[("  " + line, "info")] for line in lines], *notes])
-    spare = rows - sum(len(part) + 1 for part in parts)
-    for nth in range(max(map(len, further))):  # what is to be pasted first, then the notes, of all alike
-        for part, more in zip(parts, further, strict=True):
-            if nth < len(more) and len(more[nth]) <= spare:
-                part += more[nth]
-                spare -= len(more[nth])
-    body: list[Row] = []
-    for part in parts:
-        if len(body) + len(part) > rows:
+        if len(body) + 1 + len(said) > rows:
             break
-        body += [*part, []] if rows >= 4 * len(CLIENTS) else part
-    return pen.frame("Clients", f"{len(CLIENTS)} known", body[:rows], width, height)
+        body += [head, *([(line, "dim")] for line in said)]
+    return pen.frame("Clients", f"{len(CLIENTS)} known", body, width, height)
 
 
 def _lost(view: View, cells: int) -> list[Row]:

@@ -19,7 +19,6 @@ from hivemind_tui.plots.sample import (
     ROLE_CODES,
     SHADE,
     TTFT_ROWS_MOST,
-    UNIT,
     Figure,
     Job,
     PlotMark,
@@ -70,11 +69,12 @@ def render(view: View, width: int, height: int, pen: Pen, figure: Figure | None 
     if rows >= _WORDS_FROM:
         body.append(_changes(view, lane, cells, pen))
     body.append(_gauges(lane.state, cells))
-    how = "AIMD automatic"
+    how = "level set by AIMD"
     if lane.state.pinned:
-        how = "pinned, a returns it to AIMD" if view.live else "pinned"
+        how = "level fixed, a lets AIMD set it" if view.live else "level fixed"
     span = view.back.note(view.page, view.snapshot.at)
-    return pen.frame("Concurrency", join(span, view.lane_note(), how), body, width, height)
+    note = join(span, view.lane_note(), how, "requests in flight over time")
+    return pen.frame("Concurrency", note, body, width, height)
 
 
 def _picture(rows: int) -> int:
@@ -84,8 +84,10 @@ def _picture(rows: int) -> int:
 class CurvePanel(Panel):
     """A panel whose figure is drawn by the plotting process, of which it wants one a second at most."""
 
-    def __init__(self, plots: PlotProcess | None, *, id: str, now: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(self._drawing, id=id)
+    def __init__(
+        self, plots: PlotProcess | None, *, id: str, now: Callable[[], float] = time.monotonic, **leading: str
+    ) -> None:
+        super().__init__(self._drawing, id=id, **leading)
         self._plots = plots
         self._now = now
         self._submitted: Job | None = None
@@ -109,8 +111,8 @@ class CurvePanel(Panel):
 
 
 def _gauges(state: LaneState, width: int) -> list[Span]:
-    reach = (f" of {whole(state.floor)}-{whole(state.ceiling)}", "dim")
-    ttft = named("TTFT", short_duration(state.mean_ttft_s), "bad" if state.slow else "recover")
+    reach = (f", {whole(state.floor)} to {whole(state.ceiling)}", "dim")
+    ttft = named("first token", short_duration(state.mean_ttft_s), "bad" if state.slow else "recover")
     target = named(", target", short_duration(state.latency_target_s), "wait")
     chunks: list[Chunk] = [
         (0, [*named("level", level(state.level), "ok"), reach]),
@@ -168,7 +170,7 @@ def trend(view: View, lane: LaneView, width: int, rows: int, pen: Pen) -> list[S
     """Return the level as a row of bars, and in a second row the signs of its causes; the last change in words stands
     where there is room."""
     state = lane.state
-    label, words = f"level {level(state.level)} of {whole(state.ceiling)} ", last_change(view, lane, pen)
+    label, words = f"level {level(state.level)}, at most {whole(state.ceiling)} ", last_change(view, lane, pen)
     if width <= len(label) or not lane.curve:
         return [pen.row(width, (label, "dim")), *[pen.row(width)] * (rows - 1)]
     span = f"{'last ' + short_duration(span_of(lane.curve)):<{len(label)}.{len(label)}}"
@@ -234,7 +236,7 @@ def _levels(job: Job, width: int, height: int, pen: Pen) -> list[Runs]:
     for x, y, sign, code in job.marks:
         canvas.put((x + job.span_s) / job.span_s, y, job.top, sign, ROLE_CODES[code])
     canvas.area(active, job.top, SHADE if pen.glyphs.braille else ":", "info")
-    return _scaled(canvas.rows(), f"{job.top:g} {UNIT}", pen)
+    return _scaled(canvas.rows(), f"{math.ceil(job.top)}", pen)
 
 
 def _first_tokens(job: Job, width: int, height: int, pen: Pen) -> list[Runs]:

@@ -53,10 +53,6 @@ _FIGURES = 14
 """After a bar: what was taken, and its part."""
 _LISTED = 6
 """Proxies that a block lists before another block is left out in their favour."""
-_LANE_ROWS = 4
-"""Rows of each of a few lanes besides its first, for its curve and its rate windows."""
-_WITH_WINDOWS = 180
-"""Cells from which those are shown."""
 _EVENTS = 6
 """Least rows for the newest lines of the log."""
 _CARD_ROWS = 22
@@ -161,8 +157,7 @@ def rows_alone(view: View, width: int, pen: Pen) -> int:
     """Return how many rows the page has use for where there is no store: the text, and a row for each lane."""
     cells, rows = pen.body_size(width, _TALL)
     count = min(len(view.snapshot.lanes), _LISTED)
-    more = _LANE_ROWS if cells >= _WITH_WINDOWS and count <= _LISTED // 2 else 0
-    return len(_about(cells)) + _TALL - rows + (count * (1 + more) + 1 + _TALL - rows if count else 0)
+    return len(_about(cells)) + _TALL - rows + (count + 1 + _TALL - rows if count else 0)
 
 
 @lru_cache(maxsize=4)

@@ -51,8 +51,6 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     lost = view.link.lost_for_s is not None
     moment = 0 if view.playback is None else cell_len("".join(_moment(view.playback, pen))) + 3
     chunks = _lost(view, width - 2, pen) if lost else _health(view, width - 2 - moment, pen)
-    if height == 1 and not lost:
-        chunks += [(3, chunk) for rank, chunk in _totals(view.snapshot) if rank == 0]
     if view.playback is not None:
         first = _replayed(view, view.playback, width, chunks, pen)
     else:
@@ -89,7 +87,7 @@ def _health(view: View, width: int, pen: Pen) -> list[Chunk]:
         chunks += _alarms(snapshot.alarms, pen)
     if waiting := unacknowledged(snapshot.alerts):
         text = f"{pen.glyphs.warn} {short_plural(len(waiting), 'alert')}"
-        chunks.append((1, [linked(text, "bad", "app.page('log')")]))
+        chunks.append((1, [linked(text, "bad", "app.alerts")]))
     if view.playback is None and not codes & {"journal", "journal_gaps"}:
         chunks += _recorded(snapshot.recording, pen)
     if frozen:
@@ -211,8 +209,8 @@ def _recorded(recording: RecordingView | None, pen: Pen) -> list[Chunk]:
         why = fit(recording.failing, min(30, len(recording.failing)))
         return [(1, [(f"{pen.glyphs.warn} not recorded: {why}", "bad")])]
     if recording.lost:
-        return [(1, [(f"{pen.glyphs.warn} rec {size}, {short_count(recording.lost)} lost", "wait")])]
-    return [(7, named("rec", size))]
+        return [(1, [(f"{pen.glyphs.warn} journal {size}, {short_count(recording.lost)} events lost", "wait")])]
+    return [(7, named("journal", size))]
 
 
 def _pool(snapshot: Snapshot) -> list[Chunk]:
@@ -266,7 +264,7 @@ def _lanes(states: Sequence[LaneState], held: int, pen: Pen) -> list[Chunk]:
     """Return what the whole proxy has in flight, and how many of its lanes are held up."""
     active, limit = sum(state.active for state in states), sum(state.level for state in states)
     of = "∞" if math.isinf(limit) else str(sum(int(state.level) for state in states))
-    chunks: list[Chunk] = [(1, named("slots", f"{active}/{of}", "strong"))]
+    chunks: list[Chunk] = [(1, named("in flight", f"{active}/{of}", "strong"))]
     if held:
         chunks.insert(0, (3, [(f"{pen.glyphs.warn} {held} of {len(states)} lanes held up", "wait")]))
     return chunks
@@ -278,7 +276,7 @@ def _lane(state: LaneState, pen: Pen) -> list[Chunk]:
     if state.circuit == "open" and state.circuit_reopens_in_s is not None:
         circuit.append((f" {short_duration(state.circuit_reopens_in_s)}", "wait"))
     limit = "∞" if math.isinf(state.level) else str(int(state.level))
-    return [(4, circuit), (1, named("slots", f"{state.active}/{limit}", "strong"))]
+    return [(4, circuit), (1, named("in flight", f"{state.active}/{limit}", "strong"))]
 
 
 def _second(view: View, width: int, pen: Pen) -> Strip:
@@ -299,9 +297,9 @@ def _second(view: View, width: int, pen: Pen) -> Strip:
 def _tabs(view: View, named: tuple[str, ...]) -> list[Span]:
     spans: list[Span] = []
     for number, name in enumerate(PAGES, 1):
-        if name == "fleet" and not view.live:
-            continue
         here = view.trail[0] == name
+        if not here and not view.has(name):
+            continue  # the palette has it
         text = f"{number} {name.capitalize()}" if name in named else str(number)
         shown = f"[{text}]" if here else f" {text} "
         spans.append(linked(shown, "title" if here else "dim", f"app.page({name!r})"))

@@ -11,7 +11,7 @@ from hivemind.lab.simulate.overrides import value_text
 from hivemind.lab.simulate.questions import is_question, meaning_of
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.text.humanise import NOTHING, count, short_count, short_plural
-from hivemind_tui.render.dials import DIALS, GROUPS, NAMES, leap, number, reach, shown_value, step, tuned
+from hivemind_tui.render.dials import DIALS, GROUPS, NAMES, number, reach, shown_value, step, tuned
 from hivemind_tui.render.format import clean, fit
 from hivemind_tui.render.pen import Pen, Row, Span, call
 from hivemind_tui.render.table import scrolled
@@ -47,7 +47,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     body: list[Strip | Row] = [*_listed(GROUPS, NAMES, view.knob, row, cells, rows - about, pen)]
     if about:
         scope = "every upstream" if KNOBS[view.knob].shared else f"{lane.state.upstream}, future lanes included"
-        how = f"left right {step(view.knob)}, with shift {leap(view.knob)}, enter types; for {scope}"
+        how = f"left right {step(view.knob)}, enter types; for {scope}"
         body += _described(view.knob, (how if view.live else "as it was then; w simulates other values",), cells, pen)
     note = join(f"{short_plural(len(changed), 'knob')} tuned, W writes" if changed else "", view.lane_note())
     return pen.frame(f"Tuning {lane.state.upstream}", note, body, width, height)
@@ -143,13 +143,13 @@ def _about(what_if: WhatIf, cells: int, pen: Pen) -> list[Row]:
     name = what_if.name
     if is_question(name):
         asks = meaning_of(name)
-        return _described(name, (asks.means, f"o types {asks}"), cells, pen)
+        return _described(name, (asks.means, f": takes {asks}"), cells, pen)
     if name not in KNOBS:
-        resets = "o types another value, backspace resets it"
+        resets = ": takes another value, and resets it (as recorded)"
         return _described(name, ("takes effect when a proxy starts", resets), cells, pen)
     times = 0 if what_if.summary is None else what_if.summary.turned.get(name, 0)
     turned = f"; tuned {short_plural(times, 'time')} in the recording" if times else ""
-    how = f"left right {step(name)}, shift {leap(name)}; o types"
+    how = f"left right {step(name)}; : takes a value"
     lines = [DIALS[name].meaning + turned]
     if len(what_if.bases) > 1:
         lines.append(_by_upstream(name, what_if, cells, pen))

@@ -5,7 +5,6 @@ Header, vitals and this list are about the whole proxy; slots, curve, windows an
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -18,26 +17,20 @@ from hivemind.world.gates import WINDOW_GATES
 from hivemind.world.snapshot import LaneView, Snapshot
 from hivemind.world.verdict import lanes_held_up
 from hivemind_tui.panels.limits import SCARCE, SHORT, gone, is_used_up
-from hivemind_tui.plots.canvas import Canvas, Runs, columns, steps
-from hivemind_tui.plots.sample import SHADE, span_of
-from hivemind_tui.render.format import fit, level, whole
+from hivemind_tui.plots.canvas import columns, steps
+from hivemind_tui.plots.sample import span_of
+from hivemind_tui.render.format import fit
 from hivemind_tui.render.glyphs import sign
-from hivemind_tui.render.pen import Pen, Row, Span, call, fitting
-from hivemind_tui.render.table import Column, Placed, Rows, Table, heads, row
+from hivemind_tui.render.pen import Pen, Span, call
+from hivemind_tui.render.table import Column, Rows, Table
 from hivemind_tui.render.table import render as render_table
 from hivemind_tui.state.view import View, join
 
 _TAIL = 5
 """Cells that a lane's key keeps where its name is too long: a colon, and the last letters."""
 _NAMES = 18
-_TALL_FROM = 54
-"""Rows of a terminal from which a lane has several."""
 _CURVE = 10
 _GAUGE = 6
-_WORDS = 17 + 2 * 2 + 34
-"""Cells of what is told of a window, beside its name and its gauge."""
-_FAMILY = 28
-"""Cells of its name where there are several models and so much room as for a roomy table."""
 _ROOMY = 120
 """Cells from which the curve is longer."""
 
@@ -75,84 +68,9 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
         short_plural(len(lanes), "lane"),
         f"{held} held up" if held else "",
         "tab shows the next one below" * (len(lanes) > 1),
+        "UPSTREAM:KEY, one credential" * any(":" in lane.view.state.lane for lane in lanes),
     )
-    each = (rows - 1) // len(lanes) if lanes else 1
-    if pen.boxed and each > 1:
-        return pen.frame("Upstreams", note, _tall(table, shown, each, cells, pen), width, height)
     return pen.frame("Upstreams", note, render_table(table, shown, cells, rows, pen), width, height)
-
-
-def more_rows(lanes: int, height: int) -> int:
-    """Return how many rows a lane has besides the first, in a terminal so high: for its curve, and a window in each."""
-    return max(0, min(5, (height - _TALL_FROM) // (2 * lanes))) if lanes else 0
-
-
-def _tall(table: Table[_Lane], lanes: Rows[_Lane], each: int, cells: int, pen: Pen) -> list[Strip]:
-    """Return heads, and of each lane its row with as many others: a curve over all of them, and a window in each."""
-    placed = table.placed(cells)
-    strips = [heads(table, placed, lanes, cells, pen)]
-    left = table.lead + sum(each.width + each.gap for each in itertools.takewhile(_before_curve, placed))
-    curve = next((each for each in placed if each.column.id == "curve"), None)
-    for lane in lanes.items:
-        strips.append(row(lane, placed, lanes, cells, pen))
-        if each < 2 or curve is None:
-            continue
-        plot = _plot(lane, curve.width, each - 1, pen)
-        state = lane.view.state
-        facts = (
-            f"{state.upstream}, level {level(state.level)} of {whole(state.floor)}-{whole(state.ceiling)}",
-            f"{state.circuit_errors} of the last {short_plural(state.circuit_results, 'result')} failed",
-            f"TTFT is to be {short_duration(state.latency_target_s)} more than alone at most",
-        )
-        windows = _ends(lane, cells - left - curve.gap - curve.width - 2, pen)
-        for index in range(each - 1):
-            words = windows[index] if index < len(windows) else []
-            lead = (fit(f"    {facts[index]}" if index < len(facts) else "", left + curve.gap), "dim")
-            strips.append(pen.row(cells, lead, *plot[index], ("  ", "text"), *words, link=lanes.link(lane)))
-    return strips
-
-
-def _before_curve(placed: Placed[_Lane]) -> bool:
-    return placed.column.id != "curve"
-
-
-def _plot(lane: _Lane, width: int, height: int, pen: Pen) -> list[Runs]:
-    """Return the level and what is in flight as curves."""
-    curve = lane.view.curve
-    canvas = Canvas(width, height, braille=pen.glyphs.braille)
-    if curve:
-        now, span_s = curve[-1].at, span_of(curve)
-        levels = [(point.at - now, point.level) for point in curve if not math.isinf(point.level)]
-        active = [(point.at - now, float(point.active)) for point in curve]
-        top = max((y for _, y in (*levels, *active)), default=1.0)
-        in_flight = columns(active, span_s, canvas.columns)
-        canvas.curve(in_flight, top, "info", ".")
-        canvas.curve(columns(levels, span_s, canvas.columns), top, "ok")
-        canvas.area(in_flight, top, SHADE if pen.glyphs.braille else ":", "info")
-    return canvas.rows()
-
-
-def _ends(lane: _Lane, room: int, pen: Pen) -> list[list[Span]]:
-    """Return a line for each window: what is left of it, a gauge where there is room, when it runs out and resets."""
-    state = lane.view.state
-    ends = [*lane.runs_out, *[None] * len(state.windows)]
-    several = len({window.family for window in state.windows}) > 1
-    label = _FAMILY if several and room >= _ROOMY else 14
-    found = []
-    for window, end in sorted(zip(state.windows, ends, strict=False), key=lambda each: _rank(*each)):
-        used = gone(window) / (window.limit or 1.0)
-        left = f"{short_count(max(0.0, window.limit - gone(window)))}/{short_count(window.limit)} left"
-        name = f"{window.family} {window.kind.value}" if several else window.kind.value
-        resets = f"resets in {short_duration(window.resets_in_s)}" if window.resets_in_s is not None else ""
-        runs = "" if end is None else "used up" if is_used_up(end) else f"runs out in {short_duration(end)}"
-        role = "bad" if end is not None or used >= 0.97 else "wait" if used >= 1 - SCARCE else "text"
-        words: Row = [(fit(name, label) + fit(left, 17, ">"), role)]
-        times: Row = [(", ".join(filter(None, (runs, resets))), "bad" if runs else "dim")]
-        gauge = pen.gauge(room - label - _WORDS, used, window.reserved / (window.limit or 1.0))
-        found.append(
-            fitting(room, [(0, words), *([(2, gauge)] if room >= label + _WORDS + _GAUGE else []), (1, times)])
-        )
-    return found
 
 
 def _rank(window: WindowState, end: float | None) -> tuple[float, float]:
@@ -201,13 +119,16 @@ def _state(lane: _Lane, pen: Pen) -> Span:
     if state.paused:
         return f"{pen.glyphs.pause} paused", "wait"
     for family, left_s in state.pauses:
-        return f"{pen.glyphs.clock} {fit(family, 12) + ' ' if family else ''}limited {short_duration(left_s)}", "wait"
+        return (
+            f"{pen.glyphs.clock} {fit(family, 12) + ' ' if family else ''}waits {short_duration(left_s)}",
+            "wait",
+        )
     if state.upcoming and all(hold.gate in WINDOW_GATES for hold in state.upcoming):
         opens = min((hold.opens_in_s for hold in state.upcoming if hold.opens_in_s is not None), default=None)
         return f"{pen.glyphs.clock} used up{'' if opens is None else f' {short_duration(opens)}'}", "wait"
     if lane.failing:
         return f"{pen.glyphs.warn} failing", "wait"
-    return f"{pen.glyphs.dot} pinned" if state.pinned else f"{pen.glyphs.dot} ok", "ok"
+    return f"{pen.glyphs.dot} fixed" if state.pinned else f"{pen.glyphs.dot} ok", "ok"
 
 
 def _name(lane: _Lane, _pen: Pen) -> Span:
@@ -280,7 +201,7 @@ _TABLE: Table[_Lane] = Table(
         Column("curve", "LEVEL", _CURVE, 2, lambda lane, pen: _curve(_CURVE, lane, pen), "<"),
         Column("waiting", "WAIT", 4, 0, _waiting),
         Column("longest", "LONGEST", 7, 3, _longest),
-        Column("ttft", "TTFT", 6, 4, _ttft),
+        Column("ttft", "1ST TOKEN", 9, 4, _ttft),
     ),
     rest=Column("windows", "WINDOWS, LEFT OF", 20, 1, lambda lane, pen: _windows(lane, 0, pen), "<"),
     gap=1,

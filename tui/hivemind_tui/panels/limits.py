@@ -18,6 +18,8 @@ from hivemind_tui.render.glyphs import sign
 from hivemind_tui.render.pen import Chunk, Pen, Row, Span, fitting
 from hivemind_tui.state.view import View, join
 
+_SOURCES = {"headers": "stated by the provider", "assumed": "assumed", "refused": "learned from a refusal"}
+"""Where the limit of a rate window comes from."""
 _TWO_COLUMNS = 74
 _FIGURES = 66
 """Narrowest row with every figure in a column of its own."""
@@ -85,7 +87,7 @@ def render_windows(view: View, width: int, height: int, pen: Pen) -> list[Strip]
     glyphs, sources = pen.glyphs, sorted({window.source for window in state.windows})
     legend = f"{glyphs.full} used {glyphs.part} reserved {glyphs.empty} left" if items else ""
     circuit = "" if pen.boxed else "".join(text for text, _ in summary(state, cells // 2, pen))
-    note = join(circuit, view.lane_note(), legend, f"from {', '.join(sources)}" if sources else "")
+    note = join(circuit, view.lane_note(), legend, ", ".join(map(_SOURCES.get, sources, sources)) if sources else "")
     return pen.frame("Rate windows", note, lines, width, height)
 
 
@@ -280,7 +282,7 @@ def render_circuit(view: View, width: int, height: int, pen: Pen) -> list[Strip]
     facts = (
         ("errors", _errors(state, cells, pen)),
         ("probe", _probe(state, cells, pen)),
-        ("limited", _limited(view, state, pen)),
+        ("limit", _limited(view, state, pen)),
         _paused(view, state, pen),
         ("last", _last(view, state)),
         ("to", [(f"{state.upstream} {dict(view.snapshot.upstreams).get(state.upstream, '')}", "dim")]),

@@ -4,15 +4,13 @@ selected event in full, and how many there were of each kind."""
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import Counter
 
 from textual.strip import Strip
 
-from hivemind.text.humanise import short_count, short_duration, short_plural
+from hivemind.text.humanise import short_duration, short_plural
 from hivemind.world.snapshot import Line
 from hivemind_tui.panels import limits
 from hivemind_tui.panels.agent_page import requests_fact, state_fact, tokens_fact
-from hivemind_tui.render.bars import ending, times_of_day
 from hivemind_tui.render.format import clock, fit
 from hivemind_tui.render.glyphs import sign
 from hivemind_tui.render.pen import Pen, Row, Span, call, linked
@@ -126,7 +124,7 @@ def _row(row: LogRow, cells: int, pen: Pen, marked: str = "") -> Row:
     ]
 
 
-# --- The selected event, and how many of each kind ----------------------------------------------------------------
+# --- The selected event ---------------------------------------------------------------------------------------------
 
 
 def render_event(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
@@ -161,38 +159,3 @@ def _about(view: View, row: LogRow, cells: int, pen: Pen) -> list[Row]:
     name = linked(lane.state.lane, "info", call("app.pick_lane", lane.state.lane))
     now: list[Span] = [(fit("now", _LABEL), "dim"), *limits.summary(lane.state, cells - _LABEL, pen)]
     return [[], [(fit("lane", _LABEL), "dim"), name], now]
-
-
-def kinds_of(view: View) -> list[tuple[tuple[str, str], int]]:
-    """Return level and tag of the newest lines with how many there are of each, the gravest and most frequent first."""
-    counted = Counter((line.level, line.tag) for line in view.log_lines[-_RECENT:])
-    ranks = {level: rank for rank, level in enumerate(_LEVELS)}
-    return sorted(counted.items(), key=lambda each: (ranks.get(each[0][0], len(ranks)), -each[1], each[0][1]))
-
-
-def render_kinds(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """Return the panel's rows: how many events of each kind there were, and when; a click shows only these."""
-    cells, rows = pen.body_size(width, height)
-    lines, kinds = view.log_lines[-_RECENT:], kinds_of(view)
-    if not lines:
-        return pen.message("Events by kind", "Nothing has happened yet.", width, height)
-    room = max(2, cells - _TAG - 2 - _COUNT - 2)
-    axis = ending(lines[0].at, view.snapshot.at, room)
-    often: dict[tuple[str, str], list[int]] = {kind: [0] * room for kind, _ in kinds}
-    for line in lines:
-        often[line.level, line.tag][axis.cell(line.at)] += 1
-    most = max(max(each) for each in often.values())
-    times = times_of_day(axis, view.snapshot.wall - view.snapshot.at, pen.glyphs.frame[5])
-    body: list[Row | Strip] = [[(f"  {fit('KIND', _TAG)}{'COUNT':>{_COUNT}}  {times}", "dim")]]
-    fine = len(pen.glyphs.row_steps) - 1
-    shown = kinds if len(kinds) < rows else kinds[: max(0, rows - 2)]
-    for (level, tag), count in shown:
-        glyph, role = pen.sign(sign(level))
-        bars = "".join(pen.glyphs.row_steps[-(-number * fine // most)] for number in often[level, tag])
-        spans: list[Span] = [(f"{glyph} {fit(tag, _TAG)}", role), (f"{short_count(count):>{_COUNT}}  ", "strong")]
-        body.append(pen.row(cells, *spans, (bars, role), link=call("app.filter_kind", tag)))
-    if len(shown) < len(kinds):
-        body.append(pen.more(len(kinds) - len(shown), "more kinds", indent="  "))
-    levels = Counter(line.level for line in lines)
-    counts = ", ".join(short_plural(levels[level], word) for level, word in _LEVELS.items() if levels[level])
-    return pen.frame("Events by kind", counts, body, width, height)

@@ -97,7 +97,7 @@ def _table(at: float, wall_s: float) -> Table[RequestView]:
             Column("tries", "TRIES", 5, 3, _tries),
             Column("prio", "PRIO", 4, 12, lambda r, _: PRIORITIES[r.priority], "<"),
             Column("waited", "WAITED", 6, 5, waited),
-            Column("ttft", "TTFT", 5, 5, lambda r, _: _known(short_duration(ttft_s(r)))),
+            Column("ttft", "1ST TOKEN", 9, 5, lambda r, _: _known(short_duration(ttft_s(r)))),
             Column("took", "TOOK", 6, 1, duration),
             Column("in", "IN", 5, 6, lambda r, _: _known(short_count(input_tokens(r) or None))),
             Column("cached", "CACHED", 6, 11, _cached),
@@ -199,43 +199,26 @@ def render_of_agent(view: View, width: int, height: int, pen: Pen) -> list[Strip
 def render_around(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """Return the panel's rows: the requests that were open at the same time as the one of the page, and, where there
     is room for more, those that arrived next to it."""
-    one, now = view.request, view.snapshot.at
+    one = view.request
     if one is None:
         return pen.message("Requests around it", "", width, height)
-    until = now if one.ended_at is None else one.ended_at
-    return _near(view, "Requests around it", one.arrived_at, until, "app.pick_request", width, height, pen)
-
-
-def render_at_event(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """Return the panel's rows: the requests that were open when the selected event of the log happened, and, where
-    there is room for more, those that arrived next to it."""
-    event = view.event
-    if event is None or not view.requests:
-        return pen.message("Requests at that time", "No request of that time is remembered.", width, height)
-    return _near(view, "Requests at that time", event.line.at, event.last_at, "app.open_request", width, height, pen)
-
-
-def _near(
-    view: View, title: str, since: float, until: float, action: str, width: int, height: int, pen: Pen
-) -> list[Strip]:
-    """Return a panel of the requests that were open in a span of time, and of those that arrived next to it."""
     cells, rows = pen.body_size(width, height)
     now = view.snapshot.at
+    until = now if one.ended_at is None else one.ended_at
 
     def apart(each: RequestView) -> bool:
         ended_at = now if each.ended_at is None else each.ended_at
-        return each.arrived_at > until or ended_at < since
+        return each.arrived_at > until or ended_at < one.arrived_at
 
-    beside = [(apart(each), abs(each.arrived_at - since), each) for each in view.requests]
+    beside = [(apart(each), abs(each.arrived_at - one.arrived_at), each) for each in view.requests]
     beside.sort(key=lambda each: each[:2])
     nearest = sorted((each for *_, each in beside[: max(1, rows - 1)]), key=lambda each: -each.arrived_at)
     columns = _table(now, view.snapshot.wall - now)
-    one = view.request if view.page == "request" else None
-    shown = Rows(tuple(nearest), one, link=lambda each: f"{action}({each.ticket})")
+    shown = Rows(tuple(nearest), one, link=lambda each: f"app.pick_request({each.ticket})")
     body = _waterfall(view, columns, shown, shown.items, cells, pen, named=True)
-    overlap = sum(not alone for alone, *_ in beside) - (one is not None)
+    overlap = sum(not alone for alone, *_ in beside) - 1
     note = join(f"{overlap:,} at the same time", "  ".join(pen.worded(p)[0] for p in PHASES.values()))
-    return pen.frame(title, note, body, width, height)
+    return pen.frame("Requests around it", note, body, width, height)
 
 
 def _waterfall(

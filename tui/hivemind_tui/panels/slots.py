@@ -54,16 +54,6 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     return pen.frame("Slots and queue", note, body, width, height)
 
 
-def rows_wanted(view: View) -> int:
-    """Return how many rows the panel has use for below its heads, beside a box: slots with the level's line, or the
-    queue."""
-    lane = view.lane
-    if lane is None:
-        return 0
-    level = 0 if math.isinf(lane.state.level) else int(lane.state.level)
-    return max(level + 1, lane.state.active + 1, len(view.of_lane(view.snapshot.queue)))
-
-
 def _empty(view: View) -> list[Row]:
     address = view.address
     if not view.live:
@@ -229,9 +219,9 @@ def _limit(lane: LaneView, pen: Pen, width: int, _placed: Sequence[Placed[Ticket
     over = 0 if math.isinf(state.level) else state.active - int(state.level)
     notes: list[Span] = [(f" level {level(state.level)} " if not math.isinf(state.level) else " no limit ", "strong")]
     if not math.isinf(state.ceiling):
-        notes.append((f"of {whole(state.ceiling)} ", "dim"))
+        notes.append((f"of at most {whole(state.ceiling)} ", "dim"))
     if state.pinned:
-        notes.append(("pinned ", "accent"))
+        notes.append(("fixed ", "accent"))
     if over > 0:
         notes.append((f"{over} over it until they finish ", "wait"))
     return pen.row(width, (line * 2, "rule"), *notes, (line * width, "rule"))
@@ -241,15 +231,17 @@ def _tokens(ticket: TicketView, _pen: Pen) -> Span:
     return (short_count(ticket.output_tokens), "strong") if ticket.output_tokens else (NOTHING, "rule")
 
 
+def _gate(ticket: TicketView, _pen: Pen) -> Span:
+    return wait_reason.gate(ticket), gate_sign(ticket.gate).role
+
+
 def _rate(ticket: TicketView, _pen: Pen) -> Span:
     if ticket.state != "streaming" or not ticket.output_tokens or ticket.since_s < 1:
         return NOTHING, "rule"
     return f"{short_count(ticket.output_tokens / ticket.since_s)}/s", "dim"
 
 
-_AGENT: Column[TicketView] = Column(
-    "agent", "AGENT", 10, 0, lambda ticket, _: (ticket.agent, "text"), "<", is_name=True
-)
+_AGENT: Column[TicketView] = Column("agent", "AGENT", 9, 0, lambda ticket, _: (ticket.agent, "text"), "<", is_name=True)
 # A few letters of a model's name say nothing: it is shown where it has ten cells.
 _MODEL: Column[TicketView] = Column("model", "MODEL", 10, 0, lambda ticket, _: (ticket.model, "dim"), "<")
 _IN_FLIGHT: Table[TicketView] = Table(
@@ -297,7 +289,9 @@ _QUEUED: Table[TicketView] = Table(
     (
         Column("prio", "PRIO", 4, 2, lambda ticket, _: PRIORITIES[ticket.priority], "<"),
         Column("since", "WAITS", 6, 1, lambda ticket, _: (short_duration(ticket.since_s), "text")),
-        Column("gate", "HELD BY", 8, 0, lambda ticket, _: (wait_reason.gate(ticket), gate_sign(ticket.gate).role), "<"),
+        Column(
+            "gate", "WAITS FOR", 9, 0, lambda ticket, _: (wait_reason.gate(ticket), gate_sign(ticket.gate).role), "<"
+        ),
         Column("eta", "ETA", 6, 0, _eta),
         Column("tokens", "TOKENS", 6, 4, lambda ticket, _: (f"≈{short_count(ticket.estimated_tokens)}", "dim")),
     ),

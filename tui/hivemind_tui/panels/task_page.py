@@ -35,11 +35,11 @@ _ABOUT = (
     ("", PLAN),
     ("batch", "hivemind batch plan.yaml runs it, each task as an agent of its own; --check shows the order first."),
     ("one", "hivemind tasks submit lint -- make lint submits one, and hivemind work runs what is submitted."),
-    ("MCP", "hm.submit lets an agent submit what others are to do for it."),
+    ("agents", "An agent submits work for others with hm.submit, a tool of `hivemind mcp`."),
     ("here", "This page then lists them, with when each ran and when all will be done; + - change how urgent one is."),
 )
 _COUNTED = ("running", "failed", "ready", "waiting", "blocked", "done", "skipped", "cancelled")
-_NONE = "No task yet. `hivemind batch plan.yaml` submits some, and so does hm.submit over MCP."
+_NONE = "No task yet. `hivemind batch plan.yaml` submits some; agents can with `hivemind mcp`."
 _LABEL = 10
 _CUT = 3
 """Rows of what tasks are that an empty page can do without."""
@@ -166,9 +166,7 @@ def _open_first(tasks: Near) -> Near:
 
 def effects(task: TaskView) -> list[tuple[str, str]]:
     """Return what the keys would do now: each key's id, and its effect in a few words."""
-    found = (
-        [] if task.state in ENDED else [("raise", "more urgent"), ("lower", "less urgent"), ("cancel", "cancels it")]
-    )
+    found = [] if task.state in ENDED else [("raise", "more urgent"), ("lower", "less urgent"), ("cut", "cancels it")]
     if task.state in SPOILED:
         found.append(("retry", "tries it again"))
     return [*found, ("open", "its agent")]

@@ -21,7 +21,7 @@ from hivemind_tui.widgets.line_table import Panel
 if TYPE_CHECKING:
     from hivemind.journal.index.activity import ActivityColumn
 
-_GUTTERS = {4: 24, 2: 18, 1: 17}
+_GUTTERS = {4: 24, 2: 18}
 """Cells at the left, by rows: how it plays and what time it is."""
 _SCALE = 19
 """Cells at the right, where there is room for them: what the bars count."""
@@ -37,7 +37,7 @@ _Row = tuple[list[Span], list[Span], list[Span]]
 
 def room(width: int, height: int) -> tuple[int, int, int]:
     """Return the division of a strip of this size: its gutter, the cells of the bars, and what is right of them."""
-    left = min(max(0, width - 8), _GUTTERS[4 if height >= 4 else 2 if height >= 2 else 1])
+    left = min(max(0, width - 8), _GUTTERS[4 if height >= 4 else 2])
     right = _SCALE if width >= _WIDE and height >= 4 else 1
     return left, max(1, width - left - _BAR - right), right
 
@@ -55,7 +55,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
         return [pen.row(max(0, width))] * height
     gutter_cells, cells, right_cells = room(width, height)
     strip = _Strip(view.playback, cells, pen)
-    rows = strip.four() if height >= 4 else strip.two() if height >= 2 else strip.one()
+    rows = strip.four() if height >= 4 else strip.two()
     strips: list[Strip] = []
     for left, bars, right in rows:
         pad = (" " * max(0, gutter_cells - 1 - cells_of(left)), "text")
@@ -102,9 +102,6 @@ class _Strip:
 
     def _cell(self, at: float) -> int:
         return min(self._cells - 1, int(self._playback.share(at) * self._cells))
-
-    def one(self) -> list[_Row]:
-        return [(self._short_state(), self._marked(), [])]
 
     def two(self) -> list[_Row]:
         below = self._known() or [(self._passed(), "dim")]

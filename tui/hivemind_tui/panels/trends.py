@@ -1,44 +1,30 @@
-"""The vitals of the last minutes as charts, and how many waits and first tokens took how long since the start."""
+"""The vitals of the last minutes, or of a longer span, as charts."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby, pairwise
 
 from textual.strip import Strip
 
-from hivemind.text.humanise import short_count, short_duration, short_plural, short_span
-from hivemind.world.health import BOUNDS_S
+from hivemind.text.humanise import short_duration, short_span
 from hivemind_tui.panels.agent_page import bars
 from hivemind_tui.panels.vitals import Vital, vitals_of
-from hivemind_tui.render.format import fit, percent
 from hivemind_tui.render.pen import Pen, Row, Span, cells_of
-from hivemind_tui.state.lists import ttft_s
 from hivemind_tui.state.view import View, join
 
 _LEAST = 3
 """Rows of a chart with its head; where there are fewer for each, charts are left out."""
 _TWO_COLUMNS = 120
 _GAP = 3
-_LABEL = 9
-_COUNT, _SHARE = 7, 5
-"""Cells after the bar of a histogram: how many, and the share that took no longer."""
-
-
-def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """Return the panel's rows: of each of the vitals a head with figures and its series, and the time below all."""
-    return _render(view, [*vitals_of(view.snapshot)], width, height, pen)
 
 
 def render_spend(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """Return the same with what was spent at the top."""
+    """Return the panel's rows: of each of the vitals, what is spent first, a head with figures and its series, and the
+    time below all."""
     spend_first = sorted(vitals_of(view.snapshot), key=lambda vital: vital.label != "SPEND")
-    return _render(view, [replace(vital, rank=at) for at, vital in enumerate(spend_first)], width, height, pen)
-
-
-def _render(view: View, vitals: list[Vital], width: int, height: int, pen: Pen) -> list[Strip]:
+    vitals = [replace(vital, rank=at) for at, vital in enumerate(spend_first)]
     cells, rows = pen.body_size(width, height)
     step_s, span = view.snapshot.vitals.step_s, view.back.note(view.page, view.snapshot.at)
     if span:  # the journal's lines don't tell of all vitals
@@ -80,82 +66,3 @@ def _charts(vitals: Sequence[Vital], cells: int, rows: int, pen: Pen) -> Iterato
         yield from ([(line, vital.role)] for line in above)
         runs = ["".join(run) for _, run in groupby(lowest, str.isspace)]
         yield [(pen.glyphs.frame[4] * len(run), "rule") if run.isspace() else (run, vital.role) for run in runs]
-
-
-def render_times(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """Return the panel's rows, a bar for each length of time that occurred since the start: waits at the left, first
-    tokens at the right."""
-    return _times("How long it takes", "since start", *_bins(view), width, height, pen)
-
-
-def render_own_times(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """Return the same of the remembered requests of the page's agent."""
-    own = [request for request in view.requests if request.agent == view.selected and request.attempts]
-    waits, ttfts = [0] * (len(BOUNDS_S) + 1), [0] * (len(BOUNDS_S) + 1)
-    for request in own:
-        waits[bisect_left(BOUNDS_S, request.waited_s)] += 1
-        if (first_s := ttft_s(request)) is not None:
-            ttfts[bisect_left(BOUNDS_S, first_s)] += 1
-    return _times("How long its requests take", "remembered", waits, ttfts, width, height, pen)
-
-
-def times_rows(view: View) -> int:
-    """Return for how many lengths there are bars."""
-    known = _known(*_bins(view))
-    return known[-1] - known[0] + 1 if known else 1
-
-
-def _bins(view: View) -> tuple[Sequence[int], Sequence[int]]:
-    return view.snapshot.vitals.waits.bins, view.snapshot.vitals.ttfts.bins
-
-
-def _known(waits: Sequence[int], ttfts: Sequence[int]) -> list[int]:
-    """Return the bins in which anything was counted."""
-    return [at for at, counted in enumerate(zip(waits, ttfts, strict=True)) if any(counted)]
-
-
-def _times(
-    title: str, what: str, waits: Sequence[int], ttfts: Sequence[int], width: int, height: int, pen: Pen
-) -> list[Strip]:
-    cells, rows = pen.body_size(width, height)
-    known = _known(waits, ttfts)
-    if not known or rows < 2:
-        return pen.message(title, "Waits and times to first token are counted here.", width, height)
-    last = _last_of_each(known[0], known[-1], rows - 1)
-    labels: list[Span] = [(" " * (_LABEL + 1), "dim"), *((fit(_bound(at), _LABEL + 1), "dim") for at in last)]
-    room = (cells - _LABEL - 2) // 2
-    left = _histogram("WAITS", "wait", waits, last, room, pen)
-    right = _histogram("TTFT", "info", ttfts, last, room, pen)
-    rows_left = [[label, *row] for label, row in zip(labels, left, strict=True)]
-    body = _beside([rows_left, right], _LABEL + 1 + room, 1, cells, pen)
-    return pen.frame(title, f"{short_plural(sum(waits), 'request')} {what}", body, width, height)
-
-
-def _last_of_each(first: int, last: int, rows: int) -> Sequence[int]:
-    """Return the last bin of each row: where there are too few rows, the shortest times share one by two, or all do."""
-    count = last - first + 1
-    pairs = max(0, count - rows)
-    if pairs <= count // 2:
-        return [*range(first + 1, first + 2 * pairs, 2), *range(first + 2 * pairs, last + 1)]
-    return range(last, first - 1, -count // rows)[::-1]
-
-
-def _bound(at: int) -> str:
-    if at == len(BOUNDS_S):
-        return "longer"
-    bound = BOUNDS_S[at]
-    return f"to {bound:g}s" if bound < 10 else f"to {short_duration(bound)}"
-
-
-def _histogram(title: str, role: str, bins: Sequence[int], last: Sequence[int], cells: int, pen: Pen) -> Iterator[Row]:
-    """Give a head, and for each row's last bin a bar, how many, and the share of all that took no longer."""
-    so_far = [sum(bins[: at + 1]) for at in last]
-    shown = [now - before for before, now in pairwise((0, *so_far))]
-    most, whole, bar = max(shown) or 1, sum(bins), max(0, cells - _COUNT - _SHARE)
-    yield [(fit(title, bar) + fit("COUNT", _COUNT, ">") + fit("%", _SHARE, ">"), "dim")]
-    for often, up_to in zip(shown, so_far, strict=True):
-        yield [
-            *pen.gauge(bar, often / most, role=role),
-            (fit(short_count(often), _COUNT, ">"), "text" if often else "rule"),
-            (fit(percent(up_to, whole), _SHARE, ">"), "dim"),
-        ]

@@ -171,8 +171,8 @@ def vitals_of(snapshot: Snapshot) -> Iterable[Vital]:
         waiting = str(snapshot.queued), "wait" if snapshot.queued else "strong"
         yield Vital(2, "WAITING", [("waiting ", "dim"), waiting], [waiting], (), past("waiting"), "wait", short_count)
     p95, p50 = _times(found.ttft_p50_s, found.ttft_p95_s)
-    brief = [("TTFT ", "dim"), *p95]
-    yield Vital(4, "TTFT", brief, p95, p50, past("ttft_p95_s"), "info", short_duration)
+    brief = [("first token ", "dim"), *p95]
+    yield Vital(4, "FIRST TOKEN", brief, p95, p50, past("ttft_p95_s"), "info", short_duration)
     spent = _per_hour(found.dollars_per_hour), "strong"
     yield Vital(3, "SPEND", [spent], [spent], _by_hour(snapshot), past("dollars_per_hour"), "accent", _per_hour)
 

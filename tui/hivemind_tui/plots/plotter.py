@@ -17,7 +17,7 @@ import plotext
 from hivemind.text.humanise import short_span
 from hivemind_tui.loop.child import messages, send
 from hivemind_tui.plots.canvas import columns
-from hivemind_tui.plots.sample import ROLE_CODES, SHADE, TTFT_ROWS_MOST, UNIT, Figure, Job, Points
+from hivemind_tui.plots.sample import ROLE_CODES, SHADE, TTFT_ROWS_MOST, Figure, Job, Points
 
 _FIRST_CODE = 100
 """Pens are plotext's palette colours from here on: none of its own defaults is among them."""
@@ -87,14 +87,15 @@ def _axes(plot: Any, job: Job, top: float, unit: str, height: int, with_time: bo
     plot.axes(with_time, pixel=_pixel("rule"), axis="x", side="lower")
     ticks, names = time_ticks(job.span_s) if with_time else ([], [])
     plot.ruler("x", "lower").lim(-job.span_s, 0).pixel(_pixel("text")).ticks(ticks, names)
-    steps = [0.0, top / 2, top] if height >= 7 else [0.0, top]
+    # Requests, which have no unit, are whole.
+    steps = [0.0, top / 2, top] if height >= 7 and (unit or top % 2 == 0) else [0.0, top]
     plot.ruler("y", "left").lim(0, top).pixel(_pixel("text")).ticks(
-        steps, [(f"{value:.3g} {unit}" if value else "0").rjust(_SCALE) for value in steps]
+        steps, [(f"{value:.3g} {unit}".rstrip() if value else "0").rjust(_SCALE) for value in steps]
     )
 
 
 def _level(plot: Any, job: Job, height: int, with_time: bool) -> None:
-    _axes(plot, job, job.top, UNIT, height, with_time)
+    _axes(plot, job, job.top, "", height, with_time)
     if job.ceiling is not None:
         _curve(plot, [(-job.span_s, job.ceiling), (0.0, job.ceiling)], "rule", "┄")
     _curve(plot, job.active, "info")

@@ -14,8 +14,6 @@ from hivemind.world.snapshot import CurvePoint, LaneView
 
 SPAN_S = 600.0
 """Longest stretch that memory has; the journal has longer ones."""
-UNIT = "req"
-"""What a concurrency level counts: requests in flight."""
 SHADE = "⢕"
 """Fills what is in flight, below its curve."""
 _SPANS_S = (10.0, 20.0, 30.0, 40.0, 60.0, 90.0, 120.0, 180.0, 240.0, 300.0, 420.0, SPAN_S)

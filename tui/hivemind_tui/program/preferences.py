@@ -108,8 +108,9 @@ _KINDS: Mapping[str, type[Any]] = {"theme": str, "columns": list, "sort": str, "
 _WORDS: Mapping[type[Any], str] = {str: "text", list: "a list", dict: "a table"}
 
 
-def apply(preferences: Preferences, screens: Screens) -> None:
-    """Have this process's screens use those keys and columns, and that order.
+def apply(preferences: Preferences, screens: Screens) -> str:
+    """Have this process's screens use those keys and columns, and that order; return one line about settings that have
+    no effect any more, if there are any.
 
     Raises: UsageError: there is no such key or column, or a key has two meanings on one page.
     """
@@ -118,12 +119,17 @@ def apply(preferences: Preferences, screens: Screens) -> None:
     from hivemind_tui.state.lists import AGENT_KEYS, ASCENDING, SortOrder
 
     origin = preferences.origin
-    _check_names(origin, "keys: ", preferences.keys, keymap.BY_ID)
+    _check_names(
+        origin,
+        "keys: ",
+        preferences.keys,
+        [*keymap.BY_ID, *(name for name in preferences.keys if name in keymap.FORMER)],
+    )
     _check_names(origin, "columns: ", preferences.columns, agent_table.COLUMNS)
     if preferences.sort:
         _check_names(origin, "sort: ", [preferences.sort.removeprefix("-")], AGENT_KEYS)
     try:
-        keymap.remap(preferences.keys)
+        gone = keymap.remap(preferences.keys)
     except ValueError as error:
         raise UsageError(f"{origin}: keys.{error}") from None
     screens.rebound = bool(preferences.keys)
@@ -131,6 +137,7 @@ def apply(preferences: Preferences, screens: Screens) -> None:
     column = preferences.sort.removeprefix("-")
     upwards = (column in ASCENDING) is not preferences.sort.startswith("-")
     screens.order = SortOrder(sort=column, reverse=bool(column) and not upwards)
+    return f"{origin}: keys: {', '.join(gone)}: no effect any more, as other keys are there now" if gone else ""
 
 
 def _path(environ: Mapping[str, str]) -> Path:

@@ -86,7 +86,11 @@ class Screens:
             driver_class=self.driver or LossyDriver,
             start_demo=self._begin_demo if self.start_demo is not None else None,
         )
-        room.view = replace(room.view, agents_order=self.order)
+        room.has_terminal = self.driver is None
+        if self._room is not None and self._room.aside:
+            room.view, room.theme = self._room.view, self._room.theme
+        else:
+            room.view = replace(room.view, agents_order=self.order)
         room.monitor, room.on_first_frame = self.monitor, self._on_first_frame
         self._room = room
         return room

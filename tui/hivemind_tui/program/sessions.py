@@ -79,7 +79,7 @@ async def run_session(options: Options, console: Console, collector: Collector, 
     with stop_on_signals() as stop:
         async with AsyncExitStack() as stack:
             first_frame = asyncio.Event()
-            screens = await _enter_screens(options, collector, first_frame, stack) if with_screen else None
+            screens = await _enter_screens(options, console, collector, first_frame, stack) if with_screen else None
             supervisor = Supervisor(console, stop)
             if options.replay is not None:
                 assert screens is not None
@@ -100,7 +100,7 @@ def _remember_theme(preferences: Preferences, screens: Screens) -> None:
 
 
 async def _enter_screens(
-    options: Options, collector: Collector, first_frame: asyncio.Event, stack: AsyncExitStack
+    options: Options, console: Console, collector: Collector, first_frame: asyncio.Event, stack: AsyncExitStack
 ) -> Screens:
     from hivemind_tui.program import preferences
     from hivemind_tui.program.screens import Screens  # Textual, which lines don't need
@@ -116,8 +116,8 @@ async def _enter_screens(
         first_frame=first_frame,
         notices=NoticesWanted(alerts.bell, alerts.desktop, alerts.title),
     )
-    if options.preferences is not None:
-        preferences.apply(options.preferences, screens)
+    if options.preferences is not None and (told := preferences.apply(options.preferences, screens)):
+        console.line(told)
     if options.in_browser:
         from hivemind_tui.loop.web_driver import BrowserDriver
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -102,6 +102,9 @@ class Supervisor:
         failed_at: float | None = None
         while not self._stop.is_set():
             if await self._run_screen(make_screen):
+                if self._app is not None and self._app.aside:
+                    await self._run_aside(self._app.aside)
+                    continue
                 self._stop.ask()
                 break
             now = time.monotonic()
@@ -110,6 +113,15 @@ class Supervisor:
             failed_at = now
         self._console.release()
         return self._stop.is_set()
+
+    async def _run_aside(self, command: Sequence[str]) -> None:
+        """Let another program have the terminal until it ends, or until asked to stop."""
+        process = await asyncio.create_subprocess_exec(*command)
+        self._stop.on_stop = process.terminate
+        try:
+            await process.wait()
+        finally:
+            self._stop.on_stop = None
 
     async def drain(self, proxy: Proxy, timeout_s: float) -> None:
         """Drain a proxy, and report that it drains where this takes a while."""

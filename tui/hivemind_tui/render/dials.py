@@ -20,7 +20,7 @@ class Dial:
     """The paper's name; empty where it has none."""
     meaning: str
     step: float
-    """One press; ten times this with shift. A ratio where `by_ratio`."""
+    """One press; ten times this is a large step. A ratio where `by_ratio`."""
     unit: str = ""
     by_ratio: bool = False
     """A press is a share of the value rather than a fixed amount."""
@@ -31,7 +31,7 @@ DIALS: Mapping[str, Dial] = {
     "aimd.floor": Dial("min concurrency", "C_min", "the level never goes below", 1),
     "aimd.alpha": Dial("increase", "alpha", "added to the level each step", 0.1),
     "aimd.beta": Dial("decrease", "beta", "factor of the level on congestion", 0.05),
-    "aimd.latency_target_s": Dial("TTFT target", "L_target", "more than alone is congestion", 0.5, "s"),
+    "aimd.latency_target_s": Dial("latency target", "L_target", "of the first token, more than alone", 0.5, "s"),
     "circuit.threshold": Dial("error threshold", "tau", "error rate that opens the circuit", 0.05),
     "circuit.window": Dial("window", "N", "results that the error rate covers", 1),
     "circuit.cooldown_s": Dial("cooldown", "T_cool", "from opening to the probe", 1, "s"),
@@ -58,7 +58,7 @@ _LEAP_RATIO = 5
 
 
 def stepped(name: str, value: float, steps: int) -> float:
-    """Return the value one press (1, -1) or one with shift (beyond that) away. Raises: Rejected: the range ends."""
+    """Return the value one press (1, -1) or a large step (beyond that) away. Raises: Rejected: the range ends."""
     knob, dial = KNOBS[name], DIALS[name]
     if knob.zero_is_none and not value:
         raise Rejected(f"{name} has no limit to step from; type one (enter)")
@@ -121,12 +121,6 @@ def step(name: str) -> str:
     """Return how far one key press turns a knob."""
     dial = DIALS[name]
     return f"{dial.step:.0%}" if dial.by_ratio else number(dial.step)
-
-
-def leap(name: str) -> str:
-    """Return how far a press with shift turns a knob."""
-    dial = DIALS[name]
-    return f"{dial.step * _LEAP_RATIO:.0%}" if dial.by_ratio else number(dial.step * _LARGE)
 
 
 def shown_value(name: str, value: float) -> str:

@@ -92,8 +92,8 @@ def clock(wall: float) -> str:
 
 
 def level(value: float) -> str:
-    """Return a concurrency level with one decimal, or ∞ where there is no limit."""
-    return "∞" if math.isinf(value) else f"{value:.1f}"
+    """Return the slots of a concurrency level, which AIMD moves by parts of one, or ∞ where there is no limit."""
+    return "∞" if math.isinf(value) else f"{int(value)}"
 
 
 def whole(value: float) -> str:

@@ -63,6 +63,8 @@ class Pen:
     boxed: bool = True
     underlined: frozenset[str] = frozenset()
     """Roles whose style underlines, which blanks around their words aren't to be."""
+    key: tuple[str, str] = ("", "")
+    """A panel's key, which stands before its title, and its action."""
     _made: dict[tuple[str, bool, str], Style] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
@@ -223,14 +225,17 @@ class Pen:
         line = self.glyphs.frame[4]
         corners = (self.glyphs.frame[0], self.glyphs.frame[1]) if boxed else (line, line)
         title, note = self.glyphs.plain(clean(title)), self.glyphs.plain(clean(note))
-        room = width - 7  # for the corners, a blank at each side of the title, and a cell of the rule
+        key, action = self.key
+        keyed = f"{key} " if key and width - 7 > len(key) + len(title) else ""
+        room = width - 7 - len(keyed)  # for the corners, a blank at each side of the title, and a cell of the rule
         if cell_len(title) > room:
             title = set_cell_size(title, max(0, room - 1)).rstrip() + self.glyphs.ellipsis
         note = self._note(note, room - cell_len(title) - 2)
         note = f" {note} " if note else ""
-        rule = line * max(1, width - 6 - cell_len(title) - cell_len(note))
+        rule = line * max(1, width - 6 - len(keyed) - cell_len(title) - cell_len(note))
         left, right = (corners[0] + line + " ", "rule"), (line + corners[1], "rule")
-        return self.row(width, left, (title, "title"), (" " + rule, "rule"), (note, "dim"), right)
+        head = linked(keyed, "accent", action), linked(title, "title", action if keyed else "")
+        return self.row(width, left, *head, (" " + rule, "rule"), (note, "dim"), right)
 
     def _note(self, note: str, room: int) -> str:
         """Return as many of a note's parts, which dots separate, as fit; at least the beginning of the first."""

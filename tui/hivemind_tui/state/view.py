@@ -139,6 +139,12 @@ class View:
         """Whether the source is a running proxy rather than a recording."""
         return self.playback is None
 
+    def has(self, page: str) -> bool:
+        """Return whether a page has anything to show; those of tasks and of a fleet mostly have nothing."""
+        if page == "tasks":
+            return bool(self.snapshot.task_counts)
+        return page != "fleet" or (self.live and bool(self.fleet.store))
+
     @property
     def agents(self) -> tuple[AgentView, ...]:
         """The agents that lists show."""

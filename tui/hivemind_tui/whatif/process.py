@@ -27,7 +27,7 @@ class SimulationProcess(AskedProcess[Question, Message]):
 def recording_of(source: Source, snapshot: Snapshot, command: str = "hivemind what-if") -> Path:
     """Return the first existing file of the recording. `command` does with one what is wanted here.
 
-    Raises: Rejected: none can be read here.
+    Raises: Rejected: none can be read here; the text names the command that reads it where it is.
     """
     played = getattr(source, "journal", None)
     if isinstance(played, Path):

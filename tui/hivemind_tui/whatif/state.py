@@ -109,7 +109,7 @@ class WhatIf:
         """Turn the knob under the cursor a step up or down, or a large one (10, -10). Raises: Rejected."""
         name = self.name
         if name not in KNOBS:
-            raise Rejected(f"{name} has no steps; o types a value")
+            raise Rejected(f"{name} has no steps; : takes a value")
         value = self.value(name)
         if value is None:
             raise Rejected("the recording isn't read yet")

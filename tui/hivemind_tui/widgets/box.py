@@ -24,22 +24,15 @@ def _rows(widget: Widget, crop: Region) -> list[Strip]:
 # The style sheet knows a widget by the first of its bases, so that a common one would take their layouts from these.
 
 
-class Container(containers.Container):
-    """A container without borders or padding; likewise the others."""
-
-    def render_lines(self, crop: Region) -> list[Strip]:
-        return _rows(self, crop)
-
-
 class Horizontal(containers.Horizontal):
-    """Side by side."""
+    """Side by side, without borders or padding."""
 
     def render_lines(self, crop: Region) -> list[Strip]:
         return _rows(self, crop)
 
 
 class Vertical(containers.Vertical):
-    """One below the other."""
+    """One below the other, likewise."""
 
     def render_lines(self, crop: Region) -> list[Strip]:
         return _rows(self, crop)

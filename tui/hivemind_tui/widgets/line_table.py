@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from textual import events
@@ -76,9 +77,13 @@ class LineTable(Widget):
 class Panel(LineTable):
     """Draws a view with its render function; an exception of that is shown here and logged."""
 
-    def __init__(self, render: Render, *, id: str) -> None:
+    def __init__(self, render: Render, *, id: str, key: str = "", action: str = "") -> None:
+        """`key`: what leads to its page, in its title; a click there runs `action`."""
         super().__init__(id=id)
         self._draw = render
+        self._key = key, action
+        self._own = Pen(), Pen()
+        """The board's pen, and the same with this panel's key."""
         self._shown: tuple[View, Pen] | None = None
         self._next: tuple[View, Pen, Size, list[Strip] | None] | None = None
         self._error = ""
@@ -108,6 +113,10 @@ class Panel(LineTable):
     def _rows(self, view: View, pen: Pen) -> list[Strip]:
         """Return the rows of a view; an exception of the render function is shown instead."""
         width, height = self.size
+        if self._key[0]:
+            if self._own[0] is not pen:
+                self._own = pen, replace(pen, key=self._key)
+            pen = self._own[1]
         try:
             rows = self._draw(view, width, height, pen)
             self._error = ""

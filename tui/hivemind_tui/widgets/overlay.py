@@ -157,14 +157,16 @@ class Palette(Box):
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
+        self._title = ""
         self._choices: Sequence[Choice] = ()
         self._offer: Offer = lambda _: ()
         self._found: Sequence[Choice] = ()
         self._line = InputLine()
         self._at = 0
 
-    def open(self, choices: Sequence[Choice], offer: Offer, pen: Pen) -> None:
+    def open(self, choices: Sequence[Choice], offer: Offer, pen: Pen, title: str = "Commands") -> None:
         """Show the choices and wait."""
+        self._title = title
         self._choices, self._offer, self.pen = choices, offer, replace(pen, boxed=True)
         self.display = True
         self._search(InputLine())
@@ -221,7 +223,7 @@ class Palette(Box):
             body.append(pen.row(cells, *spans, selected=here, link=call("app.run_choice", index)))
         if not self._found:
             body.append([(_HELP, "wait")])
-        self.show_box("Commands", f"{len(self._found)} of {len(self._choices)}", body, width, height, above=3)
+        self.show_box(self._title, f"{len(self._found)} of {len(self._choices)}", body, width, height, above=3)
 
 
 def found(choices: Sequence[Choice], text: str) -> list[Choice]:
