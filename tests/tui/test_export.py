@@ -77,7 +77,7 @@ async def test_a_live_room_takes_pictures_and_writes_the_report(tmp_path: Path) 
         assert (tmp_path / f"{journal.stem}.html").exists()
     async with screen(FakeSource(world()), SMALLEST) as pilot:
         await press(pilot, "@report @journals")
-        assert [text.partition(":")[0] for text in said(pilot)] == ["nothing is recorded"]
+        assert [text.partition(";")[0] for text in said(pilot)] == ["nothing is recorded"]
 
 
 async def test_journals_are_listed_and_one_is_played_back(tmp_path: Path) -> None:

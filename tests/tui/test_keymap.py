@@ -75,7 +75,7 @@ def test_every_key_stands_in_a_footer_where_it_applies() -> None:
     moving = {"page_up", "page_down", "first", "last"}
     listed = {*_FIRST, *_TIME, "palette"} | {key for keys in FOOTERS.values() for key in keys}
     hidden = {key.id for key in KEYS if key.keys} - listed - paired - moving
-    assert hidden == {"agents", "requests", "tuning", "log", "tasks", "fleet", "cost", "start"}
+    assert hidden == {"agents", "requests", "tuning", "log", "tasks", "fleet", "start"}
 
 
 def test_help_texts_fit_a_narrow_terminal() -> None:

@@ -110,13 +110,13 @@ async def test_one_key_cycles_the_span_of_curves_and_another_the_groups(tmp_path
             assert room(pilot).view.snapshot.vitals.step_s == cast(Past, room(pilot).view.back.answer).step_s
         await press(pilot, "H")
         assert seen(pilot, "curve") == before
-        await press(pilot, "8 b b")
+        await press(pilot, "8 8 8")
         await wait_until(pilot, lambda: "Cost by tree" in seen(pilot, "costs"))
         for _ in SPANS:
             await press(pilot, "H")
         assert [question.span for question in past.asked[:3]] == ["1 h", "8 h", "24 h"]
         assert {question.span for question in past.asked} == {*SPANS}
-        await press(pilot, "b H")
+        await press(pilot, "8 H")
         await wait_until(pilot, lambda: "agent-22" in seen(pilot, "costs"))  # 8 h
         await press(pilot, "j enter")
         assert room(pilot).view.page == "cost"  # the world has no such agent any more
@@ -147,7 +147,7 @@ async def test_changes_and_alerts_of_a_day_stay_in_the_log(tmp_path: Path) -> No
         assert "this morning" in shown
         assert shown.count("just now") == 1
         assert "long ago" not in shown
-        await press(pilot, "s")
+        await press(pilot, "@severity")
         assert "bob died" not in seen(pilot, "log")
 
 

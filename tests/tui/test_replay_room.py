@@ -156,7 +156,7 @@ async def test_it_plays_stops_and_repeats() -> None:
         assert not transport.playing
 
 
-STEERING = "p D r a c plus minus b h B x X R u 0 7 v d W"
+STEERING = "p D r a c plus minus b h B x X u 0 7 v d W"
 
 
 async def test_what_steers_is_out_of_use() -> None:
