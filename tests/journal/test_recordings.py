@@ -361,7 +361,7 @@ def test_honest_what_if(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert main([*asked, "--provider", "anthropic", "--tier", "4"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["figures"]
-    assert any("published on 2026-05-22" in note for note in found["notes"])
+    assert any("published on 2026-05-22" in note for note in found["doubts"])
     assert main([*asked, "--tier", "9"]) == 2
     assert "--tier: must be one of" in capsys.readouterr().err
 
