@@ -336,6 +336,11 @@ def test_look_back(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypat
         assert "can't be said: it doesn't hold the limits of anthropic" in found["foretold"]
     assert main(["look-back", "--state-dir", str(tmp_path / "state")]) == 0
     assert len(capsys.readouterr().out.splitlines()) <= 12
+    with mock.patch("hivemind.cli.lab.look_back.find_spec", return_value=None):  # the extra `lab` isn't installed
+        assert main(["look-back", "--json", "--state-dir", str(tmp_path / "other")]) == 0
+        assert json.loads(capsys.readouterr().out)["foretold"] is None
+        assert main(["look-back", "--state-dir", str(tmp_path / "other")]) == 0
+        assert "with HiveMind     pip install 'hivemind-tui[lab]' computes" in capsys.readouterr().out
     shutil.rmtree(tmp_path / ".claude")
     assert main(["look-back", "--state-dir", str(tmp_path / "state")]) == 2
     assert "no sessions of Claude Code or Codex are on this machine" in capsys.readouterr().err
