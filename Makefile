@@ -164,7 +164,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	echo "installing what HiveMind needs into $(VENV)"; \
 	export PIP_DISABLE_PIP_VERSION_CHECK=1; \
 	$(BIN)/python -m pip install -q -c constraints.txt pip; \
-	$(BIN)/python -m pip install -q -c constraints.txt --build-constraint constraints.txt -e '.[lab,fleet,web,mcp]' --group dev; \
+	$(BIN)/python -m pip install -q -c constraints.txt --build-constraint constraints.txt -e '.[lab,fleet,web,mcp,otlp]' --group dev; \
 	touch $@
 
 .PHONY: help setup run check lint docs test test-all test-clients clients-table test-servers refusals fuzz mutants bench foresight performance crash crash-figures fleet fleet-figures fleet-simulation soak screenshots clean

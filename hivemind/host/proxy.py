@@ -8,7 +8,7 @@ import functools
 import logging
 import random
 import time
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import nsmallest
 from pathlib import Path
@@ -47,6 +47,7 @@ from hivemind.scheduler.events import (
     Abandoned,
     AlertOver,
     AlertRaised,
+    Event,
     FirstContent,
     RunDenied,
     RunSilent,
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     from hivemind.fleet.watcher import Watcher
     from hivemind.host.alerts import Webhook
     from hivemind.host.fleet import FleetPart
+    from hivemind.host.otlp import Telemetry
 
 _log = logging.getLogger(__name__)
 
@@ -159,6 +161,12 @@ class Proxy:
             from hivemind.host.fleet import FleetPart  # not needed without one, and neither is the library it needs
 
             self.fleet_part = FleetPart(settings.fleet.get_secret_value(), settings.ca_file, wall)
+        self._telemetry: Telemetry | None = None
+        """Where spans and metrics are sent; None: nowhere."""
+        if settings.otlp is not None:
+            from hivemind.host.otlp import Telemetry  # its libraries are an extra
+
+            self._telemetry = Telemetry(settings.otlp.get_secret_value(), wall)
         self._servers = ModelServers(
             self._adopt,
             lambda upstream: self.engine.in_flight_at(upstream),
@@ -201,6 +209,9 @@ class Proxy:
         self.engine = engine = Engine(
             settings.scheduler_config(), self._rng, self._world, self._wall, store, hooks=hooks
         )
+        if self._telemetry is not None:
+            hooks.record = self._telemetry.record
+            self._telemetry.start()
         bodies = None
         if kept.journals is not None:
             self.journal = self._begin_recording(kept.journals)
@@ -283,6 +294,9 @@ class Proxy:
         if self.journal is not None:
             self.engine.hooks.record = None
             await self.journal.aclose(self.engine.now())
+        if self._telemetry is not None:
+            self.engine.hooks.record = None
+            await self._telemetry.aclose()
         await self._routes.aclose()
 
     def _adopt(self, route: Route, profile: str) -> None:
@@ -365,7 +379,7 @@ class Proxy:
             publish=engine.publish,
             wall=wall,
         )
-        engine.hooks.record = recorder.record
+        engine.hooks.record = recorder.record if self._telemetry is None else _both(recorder, self._telemetry)
         return recorder
 
     # --- The proxy's own applications on the socket of the traffic --------------------------------------------------
@@ -562,6 +576,16 @@ class _Known:
     def runs(self, name: str) -> bool:
         """Return whether the agent's process runs, or waits for a place."""
         return self.processes is not None and self.processes.runs_now(name)
+
+
+def _both(recorder: Recorder, telemetry: Telemetry) -> Callable[[Sequence[Event]], object]:
+    journal, send = recorder.record, telemetry.record
+
+    def record(events: Sequence[Event]) -> None:
+        journal(events)
+        send(events)
+
+    return record
 
 
 def _within(agent: Agent, shown: Container[str]) -> str | None:

@@ -75,6 +75,8 @@ class Settings(BaseSettings):
     fleet: Annotated[SecretStr | None, Field(json_schema_extra={"metavar": "URL"})] = None
     """Store through which proxies with the same keys share their limits: redis://, rediss://, valkey://, valkeys:// or
     unix:// URL. Better as HIVEMIND_FLEET if it holds a password."""
+    otlp: Annotated[SecretStr | None, Field(json_schema_extra={"metavar": "URL"})] = None
+    """OpenTelemetry receiver that gets a span of each request, and metrics, as http://127.0.0.1:4318 (OTLP/HTTP)."""
     connect_timeout_s: Seconds = _TIMEOUTS.connect_s or 0
     """Longest wait for a connection to an upstream, TLS included."""
     headers_timeout_s: SecondsOrZero = _TIMEOUTS.headers_s or 0
@@ -226,6 +228,11 @@ class Settings(BaseSettings):
             store_address(value.get_secret_value())
         return value
 
+    @field_validator("otlp")
+    @classmethod
+    def _check_otlp(cls, value: SecretStr | None) -> SecretStr | None:
+        return sections.http_url(value)
+
     @field_validator("ca_file")
     @classmethod
     def _check_ca_file(cls, value: Path | None) -> Path | None:
@@ -308,13 +315,14 @@ class Settings(BaseSettings):
         return Timeouts(self.connect_timeout_s, self.headers_timeout_s or None, self.idle_timeout_s or None)
 
     def own_credentials(self) -> tuple[str, ...]:
-        """Return the proxy's own tokens, its credentials for the outbound proxy and its password for the fleet's store,
-        the longest first; no output may show them."""
+        """Return the proxy's own tokens, its credentials for the outbound proxy, the fleet's store and the OTLP
+        receiver, the longest first; no output may show them."""
         webhook = self.alerts.webhook, self.alerts.webhook_secret
         tokens = (self.token, self.control_token, *self.agents.credentials.values(), *webhook)
         via = credentials_of_url(self.via.get_secret_value()) if self.via else ()
         store = _passwords(self.fleet.get_secret_value()) if self.fleet else ()
-        return longest_first((*(each.get_secret_value() for each in tokens if each is not None), *via, *store))
+        otlp = credentials_of_url(self.otlp.get_secret_value()) if self.otlp else ()
+        return longest_first((*(each.get_secret_value() for each in tokens if each is not None), *via, *store, *otlp))
 
 
 def _passwords(url: str) -> list[str]:

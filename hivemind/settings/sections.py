@@ -263,9 +263,7 @@ class AlertSettings(Section):
     @field_validator("webhook")
     @classmethod
     def _check_webhook(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and not _is_http_url(value.get_secret_value()):
-            raise ValueError("must be a URL with a host: http:// or https://, in printable ASCII without spaces")
-        return value
+        return http_url(value)
 
     @field_validator("webhook_secret")
     @classmethod
@@ -288,6 +286,13 @@ class FeatureSettings(Section):
     """Keep to the provider's rate limits."""
     backpressure: bool = _SCHEDULER.backpressure
     """Adapt concurrency (AIMD) and break the circuit."""
+
+
+def http_url(value: SecretStr | None) -> SecretStr | None:
+    """Return the same URL. Raises: ValueError: it isn't one of HTTP."""
+    if value is not None and not _is_http_url(value.get_secret_value()):
+        raise ValueError("must be a URL with a host: http:// or https://, in printable ASCII without spaces")
+    return value
 
 
 def _is_http_url(text: str) -> bool:

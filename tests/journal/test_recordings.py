@@ -7,11 +7,14 @@ CANARY in place of every text.
 from __future__ import annotations
 
 import json
+import os
 import shutil
+from collections import Counter
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from journal.recordings import HERE
@@ -21,11 +24,13 @@ from hivemind.journal.files import find
 from hivemind.journal.importers import FORMATS
 from hivemind.journal.importers.looking_back import look_back
 from hivemind.journal.importers.making import journal_of
-from hivemind.journal.importers.told import Told
+from hivemind.journal.importers.sources import Shelf, Source, find_sources, tales_of
+from hivemind.journal.importers.told import Tale, Told
 from hivemind.journal.index.player import Player
 from hivemind.journal.read.reader import open_journal
 from hivemind.lab.fit.limiter import TokenBucket
 from hivemind.lab.simulate.recording import load
+from hivemind.processes import can_fork
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Usage
 
@@ -331,9 +336,32 @@ def test_look_back(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypat
         assert "can't be said: it doesn't hold the limits of anthropic" in found["foretold"]
     assert main(["look-back", "--state-dir", str(tmp_path / "state")]) == 0
     assert len(capsys.readouterr().out.splitlines()) <= 12
+    with mock.patch("hivemind.cli.lab.look_back.find_spec", return_value=None):  # the extra `lab` isn't installed
+        assert main(["look-back", "--json", "--state-dir", str(tmp_path / "other")]) == 0
+        assert json.loads(capsys.readouterr().out)["foretold"] is None
+        assert main(["look-back", "--state-dir", str(tmp_path / "other")]) == 0
+        assert "with HiveMind     pip install 'hivemind-tui[lab]' computes" in capsys.readouterr().out
     shutil.rmtree(tmp_path / ".claude")
     assert main(["look-back", "--state-dir", str(tmp_path / "state")]) == 2
     assert "no sessions of Claude Code or Codex are on this machine" in capsys.readouterr().err
+
+
+def test_logs_are_read_on_all_cores(tmp_path: Path) -> None:
+    """What they tell is the same and in the same order; one that vanished meanwhile is told."""
+    shutil.copytree(REFUSED, tmp_path / "w")
+    found = find_sources([str(tmp_path / "w")])
+    assert len(found.sources) > 3
+    expected = [source.read() for source in found.sources]
+    found.sources[1].path.unlink()
+    here, read = os.getpid(), Source.read
+
+    def elsewhere(source: Source) -> Tale:
+        assert os.getpid() != here or not can_fork()
+        return read(source)
+
+    with mock.patch.object(Source, "read", elsewhere):
+        assert tales_of(found, Shelf(None), Counter(), lambda done, of: None) == [expected[0], *expected[2:]]
+    assert len(found.foreign) == 1
 
 
 def test_what_an_expired_cache_cost() -> None:

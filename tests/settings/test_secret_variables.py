@@ -18,6 +18,7 @@ VALUES = {
     "control_token": "control-token-canary",
     "via": "http://user:via-canary@127.0.0.1:9",
     "fleet": "redis://:fleet-canary@127.0.0.1:9",
+    "otlp": "http://user:otlp-canary@127.0.0.1:9",
     "agents.credentials": '{"ann": "credential-canary"}',
     "alerts.webhook": "https://127.0.0.1:9/webhook-canary",
     "alerts.webhook_secret": "signing-secret-canary",

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
+from journal.test_recordings import SESSIONS
+from textual.pilot import Pilot
 from tui.decks import AT, write
 from tui.kit import TERMINAL, piloted, press, seen, settle, wait_until
 
+from hivemind.journal.importers.making import journal_of
+from hivemind.journal.importers.tables import named_columns
 from hivemind.journal.index.player import Player
 from hivemind_tui.program import main
 from hivemind_tui.replay_app import ReplayRoom
@@ -68,6 +74,43 @@ async def test_the_screen_on_a_real_journal(tmp_path: Path) -> None:
             await wait_until(pilot, lambda: "the end" in seen(pilot, "timeline"))
     finally:
         player.close()
+
+
+@asynccontextmanager
+async def room_on(source: Path, folder: Path, columns: str = "") -> AsyncIterator[tuple[Pilot[str], ReplayRoom]]:
+    """A room on another program's recording, whose marks are all found."""
+    made = journal_of([str(source)], folder, named_columns(columns) if columns else None)
+    with closing(Player(made.path)) as player:
+        app = ReplayRoom(ReplaySource(player, player.name), environment=TERMINAL)
+        async with piloted(app, (160, 45)) as pilot:
+            await wait_until(pilot, lambda: app.view.playback is not None and app.view.playback.known_to == 1)
+            yield pilot, app
+
+
+async def test_a_key_leads_to_a_clients_next_refusal(tmp_path: Path) -> None:
+    """Refusals that were retried are marks of its log, which has no pauses and no cuts; the room goes there."""
+    async with room_on(SESSIONS / "claude-code-2.1.332-a", tmp_path) as (pilot, app):
+        await wait_until(pilot, lambda: app.recording.counts() == {"rate_limited": 5})
+        first, second, *_ = app.recording.playback().marks
+        await press(pilot, "n")
+        await wait_until(pilot, lambda: app.view.snapshot.at == pytest.approx(first.at))
+        await wait_until(pilot, lambda: "429" in seen(pilot, "timeline"))
+        assert app.view.snapshot.totals.failed == 0
+        await press(pilot, "n")
+        await wait_until(pilot, lambda: app.view.snapshot.at == pytest.approx(second.at))
+
+
+async def test_what_a_recording_does_not_hold_is_no_zero(tmp_path: Path) -> None:
+    """Neither tokens and dollars, nor a limit that a reply might still tell."""
+    path = tmp_path / "moments.csv"
+    path.write_text("when\n1795941922\n1795941923\n")
+    async with room_on(path, tmp_path / "state", "start=when") as (pilot, _):
+        await press(pilot, "end")
+        await wait_until(pilot, lambda: "2 requests" in seen(pilot, "header"))
+        assert "tokens and cost not recorded" in seen(pilot, "header")
+        assert "$" not in seen(pilot, "header") + seen(pilot, "vitals")
+        assert "tokens" not in seen(pilot, "vitals").lower()
+        await wait_until(pilot, lambda: "The recording doesn't hold rate limits." in seen(pilot, "windows"))
 
 
 async def test_a_journal_that_vanishes(tmp_path: Path) -> None:

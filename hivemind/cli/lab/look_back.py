@@ -71,7 +71,7 @@ def _run(namespace: argparse.Namespace) -> int:
             [str(each.path) for each in found.sources], state, f"{key_of(found, None)}-{namespace.tier or ''}", tier
         )
     if namespace.json:
-        return print_json({**vars(seen), "foretold": foretold})
+        return print_json({**vars(seen), "foretold": foretold or None})
     room = width() or 100
     for line in _lines(seen, foretold):
         print("\n".join(wrapped(printable(line), room)))

@@ -26,6 +26,7 @@ from hivemind.journal.importers.parsed import Entry, ParsedAttempt, UnreadableEn
 from hivemind.journal.importers.tables import Layout, layout_of, read, rows
 from hivemind.journal.importers.told import Tale, Understanding, without_copies
 from hivemind.journal.read.reader import opened, what_else
+from hivemind.processes import on_cores
 from hivemind.settings.sections import AgentSettings
 from hivemind.store.atomic import output_file
 from hivemind.wire.identity import Claims
@@ -267,19 +268,29 @@ def understood(
 def tales_of(
     found: Found, shelf: Shelf, counts: Counter[str], tell: Tell, parse: Callable[[Source], None] | None = None
 ) -> list[Tale]:
-    """What the files tell, as of :func:`understood`; `parse` takes those that are recordings of HTTP."""
-    tales: list[Tale] = []
-    for done, source in enumerate(found.sources):
-        tell(done, len(found.sources))
+    """What the files tell, as of :func:`understood`; they are read on all cores. `parse` takes those that are
+    recordings of HTTP."""
+
+    def read(source: Source) -> Tale | UsageError:
         try:
-            if source.kind not in HTTP:
-                tales.append(shelf.tale(source))
-            elif parse is not None:
+            return shelf.tale(source)
+        except UsageError as error:
+            return error
+
+    logs = [each for each in found.sources if each.kind not in HTTP]
+    results: list[Tale | UsageError] = on_cores(read, logs, tell)
+    for done, source in enumerate(each for each in found.sources if each.kind in HTTP):
+        tell(len(logs) + done, len(found.sources))
+        try:
+            if parse is not None:
                 parse(source)
         except UsageError as error:
-            if len(found.sources) == 1:
-                raise
-            found.foreign.append(str(error))
+            results.append(error)
+    tales = [each for each in results if isinstance(each, Tale)]
+    errors = [each for each in results if isinstance(each, UsageError)]
+    if errors and len(found.sources) == 1:
+        raise errors[0]
+    found.foreign += map(str, errors)
     for tale in tales:
         counts.update(tale.skipped)
     return tales

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from hivemind.journal.event_text import describe
 from hivemind.journal.records import Gap
 from hivemind.scheduler import events as ev
+from hivemind.scheduler.types import FailureKind
 from hivemind.world.lines import SHOWN_BY_EVENTS
 from hivemind.world.snapshot import Line
 from hivemind.world.tickets import BY_OPERATOR
@@ -161,6 +162,7 @@ MARKED: Mapping[type[ev.Event], str] = {
 raised; a run was denied something, or its start; an agent saw a request fail; the circuit moved; a budget runs low or
 is used up; an operator gave a command; the provider asked for a pause; an agent's process ended; the concurrency level
 was cut."""
+_REFUSALS = (FailureKind.RATE_LIMITED, FailureKind.OVERLOADED)
 TOGETHER_S = 1.0
 """What happens of one kind within that time is one mark, but for commands."""
 
@@ -185,7 +187,9 @@ class Mark:
 class Marker:
     """Finds marks: call :meth:`note` with each event after it was applied to the world."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, foreign: bool = False) -> None:
+        """`foreign`: another program recorded it, so a refusal that was retried shows in no pause and no cut."""
+        self._foreign = foreign
         self.found: list[Mark] = []
         """Marks since :meth:`take` was called last."""
         self._latest: dict[str, int] = {}
@@ -215,7 +219,9 @@ class Marker:
         before: float | None = None
         match event:
             case ev.AttemptFailed() if event.retry_in_s is not None:
-                return
+                if not self._foreign or event.kind not in _REFUSALS:
+                    return
+                kind = "rate_limited"
             case ev.Refused() if event.reason in BY_OPERATOR:
                 return
             case ev.LevelChanged():

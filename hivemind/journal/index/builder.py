@@ -52,7 +52,7 @@ class Pass:
         self._world = world
         self._damage = journal.known_damage() if last is None else last.damage
         self._cursor = Cursor(journal.parts, journal.began, None if last is None else last.place, self._damage)
-        self._marker = Marker(world)
+        self._marker = Marker(world, foreign=journal.began.foreign)
         self._seconds = Seconds(world, journal.began.at)
         self._at = journal.began.at if last is None else last.at
         self._noted_at = self._at

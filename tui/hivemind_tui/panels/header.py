@@ -15,7 +15,7 @@ from hivemind.text.humanise import share, short_count, short_dollars, short_dura
 from hivemind.world.alerts import unacknowledged
 from hivemind.world.fleet import GOOD
 from hivemind.world.slow import MAX_CONCURRENCY, PINNED, RPM, TPM, causes, waited
-from hivemind.world.snapshot import Alarm, RecordingView, Snapshot
+from hivemind.world.snapshot import Alarm, RecordingView, Snapshot, Totals
 from hivemind.world.verdict import lanes_held_up, parts, short_sentence
 from hivemind.world.work import going_on
 from hivemind_tui.keys.keymap import BY_ID
@@ -281,7 +281,7 @@ def _lane(state: LaneState, pen: Pen) -> list[Chunk]:
 
 def _second(view: View, width: int, pen: Pen) -> Strip:
     """Return the pages at the left and as many totals as fit; names of pages give way to the totals of rank 0."""
-    totals = _totals(view.snapshot)
+    totals = _totals(view)
     tabs = _tabs(view, ())
     for names, rank in ((PAGES, _WITH_NAMES), ((view.trail[0],), 0)):
         with_names = _tabs(view, names)
@@ -306,15 +306,14 @@ def _tabs(view: View, named: tuple[str, ...]) -> list[Span]:
     return spans
 
 
-def _totals(snapshot: Snapshot) -> list[Chunk]:
+def _totals(view: View) -> list[Chunk]:
     """Return the totals since start; failures and what retries avoided, if anything, are always shown. An agent's death
     that was acknowledged isn't told any more."""
-    totals = snapshot.totals
+    snapshot, totals = view.snapshot, view.snapshot.totals
     raised = {alert.about for alert in snapshot.alerts if alert.rule == "died"}
     seen = raised - {alert.about for alert in unacknowledged(snapshot.alerts) if alert.rule == "died"}
     died = sum(agent.state == "died" and agent.name not in seen for agent in snapshot.agents)
     recovered = "agent recovered" if totals.agents_recovered == 1 else "agents recovered"
-    spent = short_dollars(totals.dollars) + ("+" if totals.unpriced else "")
     chunks: list[Chunk] = [
         (6, counted(short_count(totals.requests), "request" if totals.requests == 1 else "requests", "strong")),
         (5, counted(short_count(totals.finished), "answered", "ok")),
@@ -326,10 +325,17 @@ def _totals(snapshot: Snapshot) -> list[Chunk]:
             1 if totals.refused else 0,
             counted(short_count(totals.agents_recovered), recovered, "recover") if totals.agents_recovered else [],
         ),
+        *([(4, [("tokens and cost not recorded", "dim")])] if view.lacks("tokens") else _used(totals)),
+        (9, counted(short_count(totals.abandoned), "left by clients") if totals.abandoned else []),
+    ]
+    return [chunk for chunk in chunks if chunk[1]]
+
+
+def _used(totals: Totals) -> list[Chunk]:
+    spent = short_dollars(totals.dollars) + ("+" if totals.unpriced else "")
+    return [
         (7, named("in", short_count(totals.usage.total_input), "strong")),
         (7, named("out", short_count(totals.usage.output_tokens), "strong")),
         (4, counted(spent, "spent", "strong")),
         (8, named("wasted", short_count(totals.wasted.total), "wait" if totals.wasted.total else "dim")),
-        (9, counted(short_count(totals.abandoned), "left by clients") if totals.abandoned else []),
     ]
-    return [chunk for chunk in chunks if chunk[1]]

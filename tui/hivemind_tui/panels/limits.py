@@ -33,6 +33,7 @@ _ENDS = 9
 _COLUMNS = (("USED", 6), ("RESERVED", 9), ("LEFT", 6), ("OF", 6), ("RUNS OUT", _ENDS), ("RESETS", _ENDS))
 _TILE_COLUMNS = (("LEFT", 5), ("OF", 5), ("RUNS OUT", _ENDS), ("RESETS", _ENDS))
 _UNKNOWN = ("No rate window is known yet; the first reply's headers will tell.", "dim")
+_UNRECORDED = ("The recording doesn't hold rate limits.", "dim")
 _UNSTATED = ("No reply has stated a rate limit.", "dim")
 _CIRCUIT_BAR = 24
 _CIRCUIT_LABEL = 8
@@ -66,7 +67,7 @@ def render_windows(view: View, width: int, height: int, pen: Pen) -> list[Strip]
     cells, rows = pen.body_size(width, height)
     lane = view.lane
     if lane is None:
-        return pen.frame("Rate windows", "", [[_UNKNOWN]], width, height)
+        return pen.frame("Rate windows", "", [[_none(view)]], width, height)
     state = lane.state
     families = list(dict.fromkeys(window.family for window in state.windows))
     ends = view.snapshot.forecast.windows.get(state.lane, ())
@@ -75,7 +76,7 @@ def render_windows(view: View, width: int, height: int, pen: Pen) -> list[Strip]
     items += [_plan(plan) for plan in state.plan]
     lines: Sequence[Strip | Row]
     if not items:
-        lines = [[_UNKNOWN if state.mean_ttft_s is None else _UNSTATED]]
+        lines = [[_none(view)]]
     elif rows == 1:
         lines = [fitting(cells, _in_a_row(items))]
     elif len(items) < rows and cells >= _FIGURES:
@@ -89,6 +90,14 @@ def render_windows(view: View, width: int, height: int, pen: Pen) -> list[Strip]
     circuit = "" if pen.boxed else "".join(text for text, _ in summary(state, cells // 2, pen))
     note = join(circuit, view.lane_note(), legend, ", ".join(map(_SOURCES.get, sources, sources)) if sources else "")
     return pen.frame("Rate windows", note, lines, width, height)
+
+
+def _none(view: View) -> Span:
+    """Say why there is nothing to show."""
+    if view.lacks("limits"):
+        return _UNRECORDED
+    asked = view.lane is not None and view.lane.state.mean_ttft_s is not None
+    return _UNSTATED if asked or view.playback is not None else _UNKNOWN
 
 
 def gone(window: WindowState) -> float:

@@ -25,7 +25,7 @@ KINDS: dict[str, Sign] = {
     "circuit": Sign("half", "circuit", "recover", "it opened, probed, or closed again"),
     "budget": Sign("warn", "budgets", "bad", "one runs low or is used up"),
     "command": Sign("marked", "commands", "accent", "an operator's command"),
-    "rate_limited": Sign("clock", "rate limits", "wait", "the provider asked to wait (Retry-After)"),
+    "rate_limited": Sign("clock", "rate limits", "wait", "the provider refused, or asked to wait (Retry-After)"),
     "ended": Sign("stop", "endings", "dim", "an agent's process ended"),
     "cut": Sign("descending", "cuts", "wait", "the concurrency level was cut"),
 }
@@ -78,6 +78,8 @@ class Playback:
     """Whether the world was reconstructed from the events shortly before it alone."""
     damage: tuple[str, ...] = ()
     """What is wrong with the recording."""
+    unknown: frozenset[str] = frozenset()
+    """What it holds of no request, of :data:`~hivemind.journal.records.UNKNOWN`."""
     note: str = ""
     """The event or mark that a key last led to."""
     note_kind: str = ""

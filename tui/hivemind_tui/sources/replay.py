@@ -60,6 +60,7 @@ class ReplaySource:
         self.moved: Callable[[], None] = lambda: None
         """Called when the moment shown changed by more than playing on."""
         self._player = player
+        self._unknown = frozenset(filter(player.began.lacks, player.began.unknown))
         self._name = name
         self._clock = clock
         self._seeking: float | None = None
@@ -158,6 +159,7 @@ class ReplaySource:
             known_to=player.known_to,
             approximate=player.approximate,
             damage=(*([self._trouble] if self._trouble else []), *player.damage),
+            unknown=self._unknown,
             note=self._note,
             note_kind=self._note_kind,
         )

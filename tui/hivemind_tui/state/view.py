@@ -145,6 +145,10 @@ class View:
             return bool(self.snapshot.task_counts)
         return page != "fleet" or (self.live and bool(self.fleet.store))
 
+    def lacks(self, name: str) -> bool:
+        """Whether it is a recording that holds this of no request, one of :data:`~hivemind.journal.records.UNKNOWN`."""
+        return self.playback is not None and name in self.playback.unknown
+
     @property
     def agents(self) -> tuple[AgentView, ...]:
         """The agents that lists show."""
