@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from random import Random
 from statistics import mean
 
@@ -10,8 +11,9 @@ from scheduler.driving import Hands, lane_config, request
 from scheduler.warm_world import World
 
 from hivemind.scheduler.admission import warm_first
+from hivemind.scheduler.admission.estimate import Estimators
 from hivemind.scheduler.admission.warm_first import BOUND, FEW, WORTH, WarmFirst
-from hivemind.scheduler.admission.warmth import CACHING, LEAST, ON_THE_WAY_S, Cached, cached
+from hivemind.scheduler.admission.warmth import LEAST, ON_THE_WAY_S, Cached
 from hivemind.scheduler.commands import PauseAgent
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.ticket import Agent, Ticket, TicketState
@@ -61,6 +63,17 @@ def test_ten_fleets_cost_about_as_little_as_could_be(name: str) -> None:
         assert mean(sorted(each.waits)[950] for each in worlds) <= 0.1
 
 
+def after(provider: str, *answers: tuple[int, Usage, float]) -> Ticket:
+    """Return a ticket that comes a second after these answers: their prompts' characters, usage and beginnings."""
+    estimators, agent = Estimators(provider), Agent("a", 0.0)
+    for size, usage, began_at in answers:
+        asked = request("a", size=size)
+        estimators.keep(asked, usage, began_at)
+    ticket = Ticket(1, asked, agent, provider, Priority.NORMAL, began_at, began_at, math.inf)
+    estimators.guess(ticket, began_at + 1)
+    return ticket
+
+
 @pytest.mark.parametrize(
     ("provider", "usage", "tokens", "kept_s"),
     [
@@ -76,26 +89,27 @@ def test_ten_fleets_cost_about_as_little_as_could_be(name: str) -> None:
 )
 def test_usage_tells_what_is_cached(provider: str, usage: Usage, tokens: int | None, kept_s: float) -> None:
     """What was read or written is kept from the beginning of the answer on."""
-    kept = cached(CACHING[provider], None, 168_000, usage, 100.0)
-    assert (None if kept is None else kept.tokens) == tokens
-    assert kept is None or kept.until == 100 + kept_s - ON_THE_WAY_S
+    ticket = after(provider, (4 * usage.total_input, usage, 100.0))
+    assert ticket.cached == (tokens or 0)
+    assert not tokens or ticket.warm_until == 100 + kept_s - ON_THE_WAY_S
 
 
 def test_an_hour_lasts_until_five_minutes_are_asked_for() -> None:
     """An answer that only reads says nothing of how long, and one without a cache displaces nothing."""
-    caching = CACHING["anthropic"]
-    hour = cached(caching, None, 100_000, Usage(0, 0, 25_000, 1, cache_write_1h_tokens=25_000), 0.0)
-    reads = cached(caching, hour, 100_000, Usage(5, 25_000, 0, 1), 10.0)
-    assert reads is not None
-    assert (reads.kept_s, cached(caching, reads, 400, Usage(100), 20.0)) == (3600, reads)
-    assert (again := cached(caching, reads, 100_000, Usage(0, 0, 25_000, 1), 30.0)) is not None
-    assert again.kept_s == 300
+    answers = [
+        (100_000, Usage(0, 0, 25_000, 1, cache_write_1h_tokens=25_000), 0.0),
+        (100_000, Usage(5, 25_000, 0, 1), 10.0),
+        (400, Usage(100), 20.0),
+        (100_000, Usage(0, 0, 25_000, 1), 30.0),
+    ]
+    untils = [after("anthropic", *answers[: n + 1]).warm_until + ON_THE_WAY_S for n in range(4)]
+    assert untils == [3600, 3610, 3610, 330]
 
 
 @pytest.mark.parametrize(("size", "reads"), [(204_000, 50_000), (200_000, 50_000), (170_000, 0)])
 def test_a_prompt_reads_what_it_begins_with(size: int, reads: int) -> None:
     """What it has grown by is new; a much shorter one is another."""
-    kept = Cached(50_000, 300.0, 300.0, 50_000, 200_000)
+    kept = Cached(200_000, 0, 300.0, 300.0)
     assert kept.expected(299.0, size, size // 4, 4.0) == reads
     assert kept.expected(300.0, size, size // 4, 4.0) == 0
 
