@@ -445,13 +445,13 @@ UPCOMING_SHOWN = 100
 GATES = (
     *("paused", "rate_limited", "circuit", "slot", "upstream", "requests", "tokens"),
     *("fleet", "fleet_slots", "credits"),
-    *("budget", "held", "dependency", "backoff"),
+    *("budget", "held", "dependency", "backoff", "first_write"),
 )
 """Admissions are paused; the provider asked for a pause (Retry-After); the circuit is open; no slot is free; all
 lanes of the upstream together have as many requests in flight as they may; a window of requests, or of tokens, is
 used up; the lane has no lease of its fleet yet; the slots that it is leased are taken, others are other proxies'; its
 credits don't cover the request; a budget of the agent's is used up; the operator holds the agent; its task waits for
-others; between two attempts."""
+others; between two attempts; another request writes the beginning of its prompt to the provider's cache."""
 
 
 @dataclass(frozen=True, slots=True)

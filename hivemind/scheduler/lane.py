@@ -12,6 +12,7 @@ from hivemind.scheduler.admission.aimd import Aimd, Gate
 from hivemind.scheduler.admission.allowance import Allowance
 from hivemind.scheduler.admission.circuit import Circuit, CircuitState
 from hivemind.scheduler.admission.estimate import Estimators
+from hivemind.scheduler.admission.first_writes import FirstWrites
 from hivemind.scheduler.admission.leasing import Leasing
 from hivemind.scheduler.admission.lockstep import Lockstep
 from hivemind.scheduler.admission.queue import LaneQueue
@@ -110,6 +111,8 @@ class Lane:
         self.proven = False  # a request of it was answered, so its credential isn't made up
         self.circuit = Circuit(config.circuit)
         self.estimators = Estimators(config.provider)
+        caching = self.estimators.caching
+        self.first_writes = FirstWrites(caching.kept_s, automatic=caching.automatic) if caching is not None else None
         self.queue = LaneQueue(settings.queue, self._takes_s, self.estimators.guess_cached)
         self.allowances = _Allowances(self._open_allowance)
         self.plan: tuple[Utilisation, ...] = ()
@@ -127,7 +130,7 @@ class Lane:
         self._faults = Faults()
         self._fault_cut: tuple[float, float] | None = None
         """The level before it was cut because of 500s that may be their requests' own, and when that was."""
-        self.backing_off: dict[int, Ticket] = {}  # tickets between two attempts, by number
+        self.backing_off: dict[int, Ticket] = {}  # between two attempts, or set aside for another's, by number
         self.hold_s: float | None = None
         """How long an attempt holds a slot, each weighing less than the next; None until the first has ended."""
         self.used_at = -math.inf  # when a request last came for it

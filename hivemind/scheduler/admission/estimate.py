@@ -68,7 +68,7 @@ class Estimators:
     """The estimators of one lane, by model and by agent."""
 
     def __init__(self, provider: str = "") -> None:
-        self._caching = CACHING.get(provider)
+        self.caching = CACHING.get(provider)
         self.models: dict[str, Estimator] = {}
         self._agents: dict[str, dict[str, Estimator]] = {}
 
@@ -98,7 +98,7 @@ class Estimators:
     def keep(self, request: Request, usage: Usage, began_at: float) -> bool:
         """Note what of its prompt the provider keeps from then on, when the answer began. Return whether that is news,
         and not only kept for longer."""
-        caching = self._caching
+        caching = self.caching
         if caching is None:
             return False
         tokens, new = usage.cache_read_tokens + usage.cache_write_tokens, usage.input_tokens
