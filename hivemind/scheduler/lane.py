@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
+from typing import Literal
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.admission.aimd import Aimd, Gate
@@ -17,6 +18,7 @@ from hivemind.scheduler.admission.leasing import Leasing
 from hivemind.scheduler.admission.lockstep import Lockstep
 from hivemind.scheduler.admission.queue import LaneQueue
 from hivemind.scheduler.admission.retry import LATEST_WEIGHT, MAX_PAUSE_S, Retries
+from hivemind.scheduler.admission.warmth import LEAST
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.faults import Blame, Faults
 from hivemind.scheduler.lease import LeaseState
@@ -235,8 +237,23 @@ class Lane:
             return slots_s
         return max(slots_s, self.allowances[ticket.request.family].takes_s(ticket))
 
-    def _warm_others(self, now: float, ticket: Ticket) -> None:
-        """Have what the ticket's agent has waiting go by what the provider's cache now has of the ticket's prompt."""
+    def _cached_anew(self, now: float, ticket: Ticket, usage: Usage, news: tuple[int, float] | None) -> None:
+        """Report what the order has saved, and what had expired; have what the ticket's agent has waiting go by what
+        the provider's cache now has of the ticket's prompt."""
+        request = ticket.request
+        head = now, ticket.id, request.agent, self.key, request.model
+        if ticket.ahead and usage.cache_read_tokens >= LEAST:
+            self._emit(ev.PromptCached(*head, "order", usage.cache_read_tokens))
+        if news is None:
+            return
+        again, expired_at = news
+        if again >= LEAST:
+            why: Literal["waited", "thought"] = (
+                "waited" if ticket.arrived_at - request.waited_s < expired_at else "thought"
+            )
+            self._emit(ev.PromptCached(*head, why, again))
+        if len(ticket.agent.tickets) == 1:
+            return
         for other in islice(ticket.agent.tickets.values(), MOST_WARMED):
             if other.in_queue and other.request.lane == self.key:
                 self.estimators.guess_cached(other, now)
@@ -440,8 +457,9 @@ class Lane:
         self.retries.note(ok=True)
         if so_far is not None and not whole:
             ticket.kept = True
-            if self.estimators.keep(ticket.request, so_far, now) and len(ticket.agent.tickets) > 1:
-                self._warm_others(now, ticket)
+            news = self.estimators.keep(ticket.request, so_far, now)
+            if news is not None or ticket.ahead:
+                self._cached_anew(now, ticket, so_far, news)
         if ticket.fault is not None:
             self._faults.answered(now, ticket.fault)
         if not self.settings.backpressure:
@@ -506,11 +524,10 @@ class Lane:
         inputs: float = ticket.estimated_input
         outputs = 0
         if usage is not None:
-            inputs, outputs = self.estimators.learn(ticket.request, usage), usage.output_tokens
             if not ticket.kept:
-                began_at = ticket.granted_at + (ticket.ttft_s or 0.0)
-                if self.estimators.keep(ticket.request, usage, began_at) and len(ticket.agent.tickets) > 1:
-                    self._warm_others(now, ticket)
+                news = self.estimators.keep(ticket.request, usage, ticket.granted_at + (ticket.ttft_s or 0.0))
+                self._cached_anew(now, ticket, usage, news)
+            inputs, outputs = self.estimators.learn(ticket.request, usage), usage.output_tokens
         took_s, ttft_s = now - ticket.granted_at, ticket.ttft_s
         alone, pace = ticket.alone, self.allowances[ticket.request.family].pace
         if ttft_s is None:

@@ -190,6 +190,8 @@ class Ticket:
     cached: int = 0
     """Of its input tokens, those that it likely reads from the provider's cache, if it is sent in time."""
     warm_until: float = -math.inf  # when they expire there
+    ahead: bool = False
+    """It is sent ahead of its turn, or after another one, so that it reads what it would have written."""
     follows_until: float = 0.0  # it may wait until then for another one that writes its prefix; 0: it hasn't
     kept: bool = False  # what its own answer leaves in that cache is known
     reserved_tokens: int = 0  # set aside in its agent's accounts while it is in flight

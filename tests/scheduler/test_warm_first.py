@@ -16,6 +16,7 @@ from hivemind.scheduler.admission.warm_first import BOUND, FEW, WORTH, WarmFirst
 from hivemind.scheduler.admission.warmth import LEAST, ON_THE_WAY_S, Cached
 from hivemind.scheduler.commands import PauseAgent
 from hivemind.scheduler.config import LaneConfig
+from hivemind.scheduler.events import PromptCached
 from hivemind.scheduler.ticket import Agent, Ticket, TicketState
 from hivemind.scheduler.types import Priority, Usage, WindowKind, WindowReading
 
@@ -250,3 +251,26 @@ def test_the_order_is_as_by_its_rule(seed: int, monkeypatch: pytest.MonkeyPatch)
                 order.leave(each)
         waiting = [each for each in waiting if each.state is TicketState.QUEUED]
     assert {first is not None and first.cached > 0 for first in firsts} == {True, False}
+
+
+def test_what_expired_and_what_the_order_saved_is_told() -> None:
+    """While a request waited here, before its agent sent it, and where it was sent ahead of its turn."""
+    hands, holder, waiting = warm_and_cold()
+    ahead = hands.arrive("warm", size=200_000)
+    hands.succeed(holder)
+    hands.wait(1.0)
+    hands.scheduler.first_content(hands.now, ahead, Usage(0, 50_000, 100, 1))
+    hands.succeed(ahead, Usage(0, 50_000, 100, 1))
+    late = hands.arrive("warm", size=200_000)
+    hands.apply(PauseAgent("warm", paused=True))
+    hands.wait(320.0)
+    hands.apply(PauseAgent("warm", paused=False))
+    for ticket in waiting:
+        hands.leave(ticket)
+    hands.scheduler.first_content(hands.now, late, Usage(0, 0, 50_200, 1))
+    hands.succeed(late, Usage(0, 0, 50_200, 1))
+    hands.wait(400.0)
+    again = hands.arrive("warm", size=200_000)
+    hands.succeed(again, Usage(0, 0, 50_300, 1))
+    told = [(event.why, event.tokens) for event in hands.seen(PromptCached)]
+    assert told == [("order", 50_000), ("waited", 50_100), ("thought", 50_200)]

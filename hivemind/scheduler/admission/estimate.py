@@ -7,6 +7,7 @@ gets answers many times as long as one with yes-or-no questions.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from hivemind.scheduler.admission.warmth import CACHING, HOUR_S, LEAST, ON_THE_WAY_S, SHRUNK, Cached
@@ -95,30 +96,33 @@ class Estimators:
             chars_per_token = self._general(request.model).chars_per_token
             ticket.cached = cache.expected(now, request.size_chars, ticket.estimated_input, chars_per_token)
 
-    def keep(self, request: Request, usage: Usage, began_at: float) -> bool:
-        """Note what of its prompt the provider keeps from then on, when the answer began. Return whether that is news,
-        and not only kept for longer."""
+    def keep(self, request: Request, usage: Usage, began_at: float) -> tuple[int, float] | None:
+        """Note what of its prompt the provider keeps from then on, when the answer began. Unless that is only kept for
+        longer, return how many tokens were written anew since they had expired, and when that was."""
         caching = self.caching
         if caching is None:
-            return False
+            return None
         tokens, new = usage.cache_read_tokens + usage.cache_write_tokens, usage.input_tokens
         if caching.automatic:
             tokens, new = tokens + new, 0
         if tokens < LEAST:
-            return False
+            return None
         own, size_chars = self._agents.get(request.agent), request.size_chars
         if own is None or (mine := own.get(request.model)) is None:
             mine = self._add(request)
         if (cache := mine.cache) is None:
             cache = mine.cache = Cached(size_chars)
-        before, expired = cache.size_chars, began_at >= cache.until
+        before, until, expected = cache.size_chars, cache.until, mine.input - cache.new
         if usage.cache_write_1h_tokens:
             cache.kept_s = HOUR_S
         elif usage.cache_write_tokens or cache.kept_s != HOUR_S:
             cache.kept_s = caching.kept_s
         cache.until = began_at + cache.kept_s - ON_THE_WAY_S
         cache.new, cache.size_chars = new, size_chars
-        return expired or not SHRUNK * before <= size_chars <= before / SHRUNK
+        if began_at < until and SHRUNK * before <= size_chars <= before / SHRUNK:
+            return None
+        expired = -math.inf < until <= began_at and SHRUNK * before <= size_chars
+        return min(expected, usage.cache_write_tokens) if expired else 0, until
 
     def fresh_input(self, ticket: Ticket, so_far: Usage | None) -> float:
         """Return the input tokens that an answer which begins had to compute: as stated, else by the agent's last

@@ -32,7 +32,7 @@ class FirstWrites:
         if writer is None or ticket.attempts or (ticket.cached and ticket.warm_until > now):
             return False
         if not ticket.follows_until:
-            ticket.follows_until = now + LONGEST_S
+            ticket.follows_until, ticket.ahead = now + LONGEST_S, True
         return now < ticket.follows_until
 
     def follow(self, ticket: Ticket) -> None:

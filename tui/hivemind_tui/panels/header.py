@@ -317,6 +317,7 @@ def _totals(snapshot: Snapshot) -> list[Chunk]:
     died = sum(agent.state == "died" and agent.name not in seen for agent in snapshot.agents)
     recovered = "agent recovered" if totals.agents_recovered == 1 else "agents recovered"
     spent = short_dollars(totals.dollars) + ("+" if totals.unpriced else "")
+    expired = totals.expired_waiting + totals.expired_thinking
     chunks: list[Chunk] = [
         (6, counted(short_count(totals.requests), "request" if totals.requests == 1 else "requests", "strong")),
         (5, counted(short_count(totals.finished), "answered", "ok")),
@@ -331,6 +332,8 @@ def _totals(snapshot: Snapshot) -> list[Chunk]:
         (7, named("in", short_count(totals.usage.total_input), "strong")),
         (7, named("out", short_count(totals.usage.output_tokens), "strong")),
         (4, counted(spent, "spent", "strong")),
+        (9, counted(short_dollars(totals.order_saved), "saved by order", "ok") if totals.order_saved else []),
+        (9, counted(short_dollars(expired), "of cached prompts expired", "wait") if expired else []),
         (8, named("wasted", short_count(totals.wasted.total), "wait" if totals.wasted.total else "dim")),
         (9, counted(short_count(totals.abandoned), "left by clients") if totals.abandoned else []),
     ]
