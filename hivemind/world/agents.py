@@ -332,9 +332,9 @@ class Costs:
             return
         while self._cached:
             agent, provider, cached = self._cached.popleft()
-            dollars, name = cached.dollars(provider, price), _CACHED[cached.why]
+            more, name = cached.dollars(provider, price), _CACHED[cached.why]
             for sums in (agent, self._counts):
-                setattr(sums, name, getattr(sums, name) + dollars)
+                setattr(sums, name, getattr(sums, name) + more)
         pending, counts, models, spent = self._pending, self._counts, self._models, self._spent
         while pending:
             at, agent, provider, model, usage = pending.popleft()
