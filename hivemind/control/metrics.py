@@ -116,6 +116,9 @@ def _totals(world: Snapshot) -> Iterator[Metric]:
         ("retries", "Failed attempts that were retried.", totals.retries),
         ("requests_retried_ok", "Requests that succeeded after a failed attempt.", totals.retried_ok),
         ("cost_dollars", "Cost of the usage, by public prices.", totals.dollars),
+        ("cache_saved_dollars", "Not spent, since prompts were read thanks to the order.", totals.order_saved),
+        ("cache_expired_waiting_dollars", "For prompts that expired while they waited here.", totals.expired_waiting),
+        ("cache_expired_before_dollars", "For those that had expired before.", totals.expired_thinking),
     ):
         yield _counter(name, help_text, (), [((), value)])
     yield _counter("tokens", "Tokens used, by kind.", ("kind",), _by_kind((), totals.usage))
@@ -193,6 +196,9 @@ _OF_AN_AGENT: tuple[tuple[str, str, Callable[[AgentView], float]], ...] = (
     ("agent_retries", "Failed attempts that were retried.", lambda agent: agent.retries),
     ("agent_requests_retried_ok", "Requests that succeeded after a failed attempt.", lambda agent: agent.retried_ok),
     ("agent_cost_dollars", "Cost of its usage, by public prices.", lambda agent: agent.dollars),
+    ("agent_cache_saved_dollars", "Not spent, thanks to the order of requests.", lambda agent: agent.order_saved),
+    ("agent_cache_expired_waiting_dollars", "For prompts that expired here.", lambda agent: agent.expired_waiting),
+    ("agent_cache_expired_before_dollars", "For those expired before.", lambda agent: agent.expired_thinking),
     ("agent_wait_seconds", "Waited in the queue and between attempts, all requests.", lambda agent: agent.waited_s),
     ("agent_served_seconds", "From arrival to last byte, over its finished requests.", lambda agent: agent.served_s),
 )

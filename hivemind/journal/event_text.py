@@ -88,6 +88,9 @@ def _own_words(event: ev.Event) -> Words | None:
             return "info", "first", event.agent, f"request {ticket}: first content after {duration(event.ttft_s)}"
         case ev.WorkLeft(ticket=ticket):
             return "info", "work", event.agent, f"request {ticket}: goes on in the background"
+        case ev.PromptCached(ticket=ticket, why=why):
+            what = "reads, thanks to its order," if why == "order" else "writes anew"
+            return "info", "cached", event.agent, f"request {ticket}: {what} {plural(event.tokens, 'token')}"
         case ev.Progress(ticket=ticket):
             return "info", "progress", event.agent, f"request {ticket}: {plural(event.output_tokens, 'token')} so far"
         case ev.Finished(attempts=0):

@@ -13,7 +13,7 @@ from hivemind.providers.errors import ErrorObject, classify_event, kind_of
 from hivemind.providers.failing import EMPTY, failure_in, finish_failure
 from hivemind.providers.json_fields import Members, Shape
 from hivemind.providers.known import named_by
-from hivemind.providers.outline import size_chars
+from hivemind.providers.outline import PREFIX, prefix, size_chars
 from hivemind.providers.sse import fields
 from hivemind.providers.taps import Reader
 from hivemind.providers.tiers import tier_of
@@ -45,7 +45,11 @@ _LONGEST_USER = 4096
 _METADATA = Shape("user_id:text")
 _USER_ID = Shape("session_id:text")
 _THREAD = Shape("type:text")
-_REQUEST = Shape("model:text stream:flag max_tokens:count speed:text requests", metadata=_METADATA, thread=_THREAD)
+_REQUEST = Shape(
+    "model:text stream:flag max_tokens:count speed:text requests system tools messages",
+    metadata=_METADATA,
+    thread=_THREAD,
+)
 _DELTA = Shape("text thinking partial_json")
 _STOP = Shape("stop_reason:text")
 _CREATION = Shape("ephemeral_1h_input_tokens:count")
@@ -211,6 +215,13 @@ def _session(request: Members) -> str:
     return old[1] if old else ""
 
 
+def _prefix(request: Members, body: bytes) -> int:
+    if len(body) < PREFIX:
+        return 0
+    instructions = map(request.get, ("tools", "system"))
+    return prefix(json_fields.text(request, "model"), instructions, request.get("messages"), b'"cache_control"')
+
+
 def _event_bytes(error: object) -> bytes:
     return b"event: error\ndata: " + encode({"type": "error", "error": error}) + b"\n\n"
 
@@ -236,6 +247,7 @@ class Anthropic(Dialect):
             max_output_tokens=json_fields.count(request, "max_tokens"),
             continues_state=json_fields.text(_THREAD.within(request, "thread"), "type") == "continue",
             tier=tier_of(json_fields.text(request, "speed")),
+            prefix=_prefix(request, body),
             session=_session(request),
             form=StreamForm.SSE if stream else StreamForm.WHOLE,
         )

@@ -56,6 +56,8 @@ class Facts:
     """The reply may omit its usage (a batch, an unknown path); the estimate is charged then."""
     tier: str = ""
     """Tier of service that it asks for (:mod:`.tiers`); empty: the standard one."""
+    prefix: int = 0
+    """Common to requests whose prompts begin alike (:func:`.outline.prefix`); 0: it isn't known."""
     session: str = ""
     """A session id in the body (Claude Code's metadata.user_id, prompt_cache_key)."""
     form: StreamForm = StreamForm.WHOLE

@@ -17,7 +17,7 @@ from hivemind.providers.errors import ErrorObject, classify_event, error_object,
 from hivemind.providers.failing import EMPTY, failure_in, finish_failure
 from hivemind.providers.json_fields import Members, Shape
 from hivemind.providers.known import named_by
-from hivemind.providers.outline import size_chars
+from hivemind.providers.outline import PREFIX, prefix, size_chars
 from hivemind.providers.sse import fields
 from hivemind.providers.taps import Reader
 from hivemind.providers.tiers import tier_of
@@ -48,14 +48,14 @@ _FINAL_FOR_CODEX = frozenset({"invalid_prompt", "context_length_exceeded", "insu
 
 _CHAT_REQUEST = Shape(
     "model:text stream:flag max_tokens:count max_completion_tokens:count store:flag prompt_cache_key:text"
-    " service_tier:text deferred:flag"
+    " service_tier:text deferred:flag tools messages"
 )
 _CHUNK = Shape("choices usage error type:text service_tier:text timings")
 _CHOICE = Shape("delta text finish_reason:text error")
 _DELTA = Shape("content tool_calls function_call refusal reasoning reasoning_content audio")
 _RESPONSES_REQUEST = Shape(
     "model:text stream:flag max_output_tokens:count previous_response_id conversation store:flag background:flag"
-    " prompt_cache_key:text service_tier:text"
+    " prompt_cache_key:text service_tier:text tools instructions input"
 )
 _EVENT = Shape("type:text delta response error timings")
 _READ = frozenset(CACHED)
@@ -271,12 +271,20 @@ class OpenAIChat(OpenAI):
             continues_state=json_fields.flag(request, "store") is True or deferred,
             begins="background" if deferred else None,
             tier=tier_of(json_fields.text(request, "service_tier")),
+            prefix=_prefix(request, body, "", "messages"),
             session=json_fields.text(request, "prompt_cache_key"),
             form=StreamForm.SSE if stream else StreamForm.WHOLE,
         )
 
     def can_ask_usage(self, headers: Headers, body: bytes) -> bool:
         return body.lstrip().startswith(b"{") and b'"stream_options"' not in body and not is_encoded(headers)
+
+
+def _prefix(request: Members, body: bytes, instructions: str, messages: str) -> int:
+    if len(body) < PREFIX:
+        return 0
+    parts = request.get("tools"), request.get(instructions)
+    return prefix(json_fields.text(request, "model"), parts, request.get(messages))
 
 
 class ResponsesReader(OpenAIReader):
@@ -348,6 +356,7 @@ class OpenAIResponses(OpenAI):
             max_output_tokens=json_fields.count(request, "max_output_tokens"),
             continues_state=stored or chained,
             tier=tier_of(json_fields.text(request, "service_tier")),
+            prefix=_prefix(request, body, "instructions", "input"),
             session=json_fields.text(request, "prompt_cache_key"),
             form=StreamForm.SSE if stream else StreamForm.WHOLE,
         )

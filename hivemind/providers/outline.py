@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 SHORT = 1024 * 1024
 """Largest decoded body in bytes that a dialect reads whole in one step, which takes 10 ms at worst."""
@@ -316,6 +317,32 @@ def size_chars(body: bytes) -> int:
                 size -= spared(at - start)
                 before = at
     return size
+
+
+PREFIX = 32_000
+"""Bytes, about 8,000 tokens, of the shortest beginning of a prompt that is told from others."""
+_SAMPLED = 1024
+
+
+def prefix(model: str, instructions: Iterable[Any], messages: Any, mark: bytes = b"") -> int:
+    """Return a number that requests to a model have in common whose prompts begin with the same long instructions
+    (with tools) and, if it is long too, the same beginning of their messages. It is a hash of samples: taking two
+    prompts for alike only makes one wait a few seconds. 0: they are short, or (`mark`) none asks to keep it."""
+    sampled: list[object] = [model]
+    size, marked = 0, not mark
+    for part in instructions:
+        if part is not None:
+            view = memoryview(part)
+            end = bytes(view[-_SAMPLED:])
+            sampled += len(view), bytes(view[:_SAMPLED]), end
+            size, marked = size + len(view), marked or mark in end
+    if messages is not None:
+        view = memoryview(messages)
+        marked = marked or mark in bytes(view[-_SAMPLED:])
+        if len(view) >= PREFIX:
+            sampled += bytes(view[:_SAMPLED]), bytes(view[PREFIX - _SAMPLED : PREFIX])
+            size += PREFIX
+    return hash(tuple(sampled)) if marked and size >= PREFIX else 0
 
 
 def is_object(body: bytes) -> bool:

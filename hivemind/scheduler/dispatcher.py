@@ -238,6 +238,8 @@ class Dispatcher:
         agent = ticket.agent
         if lane.queue.waiting or self.paused or agent.held:
             return False
+        if ticket.request.prefix and lane.first_writes is not None and lane.first_writes.holds(ticket, now):
+            return False
         if lane.closed_until(now) is not None or lane.delay_s(ticket, now) > 0:
             return False
         return not agent.limits or self._has_room(ticket, now)
@@ -288,6 +290,11 @@ class Dispatcher:
                 return False
             if ticket.agent.limits and not self._has_room(ticket, now):
                 continue  # its agent is held now; the others are next
+            if ticket.request.prefix and lane.first_writes is not None and lane.first_writes.holds(ticket, now):
+                lane.first_writes.follow(ticket)
+                self._set_aside(lane, ticket, ticket.follows_until)
+                lane.queue.drop(ticket)
+                continue
             ticket.state = _IN_FLIGHT
             lane.queue.drop(ticket)
             self.grant(lane, ticket, now)
@@ -304,6 +311,8 @@ class Dispatcher:
         for agent in self.ledger.reserve(ticket):
             self.update_hold(agent)
         lane.enter(ticket, now)
+        if ticket.request.prefix and lane.first_writes is not None:
+            lane.first_writes.granted(ticket, now)
         self._grants += 1
         lane.last_grant = self._grants
         lane.queue.served(ticket, now)
@@ -315,6 +324,8 @@ class Dispatcher:
     ) -> None:
         """End an attempt: release its slot and settle what was reserved."""
         lane.leave(ticket, now)
+        if ticket.request.prefix and lane.first_writes is not None:
+            self.release_followers(lane, lane.first_writes.ended(ticket), now)
         agent = ticket.agent
         agent.in_flight -= 1
         agent.last_seen = now
@@ -336,8 +347,8 @@ class Dispatcher:
     def enqueue(self, lane: Lane, ticket: Ticket, now: float) -> None:
         """Queue the ticket until it is granted or its wait becomes too long."""
         ticket.state = TicketState.QUEUED
-        ticket.queued_at = now
         if ticket.attempts:
+            ticket.queued_at = now
             lane.estimators.guess_cached(ticket, now)
         lane.queue.push(ticket, now)
         self.timers.set(ticket.expires_at, ticket)
@@ -348,11 +359,20 @@ class Dispatcher:
         if retry_at <= max(now, lane.paused_family_until(ticket.request.family)):
             self.enqueue(lane, ticket, now)
             return
-        ticket.state = TicketState.BACKING_OFF
-        ticket.retry_at = retry_at
-        lane.backing_off[ticket.id] = ticket
-        self.timers.set(retry_at, ticket)
+        self._set_aside(lane, ticket, retry_at)
         self.timers.set(ticket.expires_at, ticket)
+
+    def _set_aside(self, lane: Lane, ticket: Ticket, until: float) -> None:
+        ticket.state = TicketState.BACKING_OFF
+        ticket.retry_at = until
+        lane.backing_off[ticket.id] = ticket
+        self.timers.set(until, ticket)
+
+    def release_followers(self, lane: Lane, followers: list[Ticket], now: float) -> None:
+        """Queue the tickets that waited for the first one with their prefix."""
+        for ticket in followers:
+            if lane.backing_off.pop(ticket.id, None) is not None:
+                self.enqueue(lane, ticket, now)
 
     def leave_queue(self, ticket: Ticket) -> None:
         """Remove a waiting ticket."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
 from hivemind.scheduler.config import LaneConfig
-from hivemind.scheduler.types import FailureKind, Priority, Usage, Utilisation, WindowKind, WindowReading, record
+from hivemind.scheduler.types import FailureKind, Price, Priority, Usage, Utilisation, WindowKind, WindowReading, record
 
 
 class Event(Struct, frozen=True):
@@ -69,6 +69,22 @@ class FirstContent(TicketEvent, frozen=True):
 
 class WorkLeft(TicketEvent, frozen=True):
     """What the request began goes on in the background, with the ticket's slot, and is told of by other requests."""
+
+
+class PromptCached(TicketEvent, frozen=True):
+    """A prompt that had expired in the provider's cache was written anew, or one was read because of the order in which
+    requests were sent."""
+
+    model: str
+    why: Literal["waited", "thought", "order"]
+    """It expired while its request waited here, or before its agent sent that; or it was read because of the order."""
+    tokens: int
+
+    def dollars(self, provider: str, price: Price) -> float:
+        """Return by how much writing them costs more than reading them; 0 where no price is known."""
+        wrote = price(provider, self.model, Usage(cache_write_tokens=self.tokens))
+        read = price(provider, self.model, Usage(cache_read_tokens=self.tokens))
+        return 0.0 if wrote is None or read is None else wrote - read
 
 
 class Progress(TicketEvent, frozen=True):
@@ -445,13 +461,13 @@ UPCOMING_SHOWN = 100
 GATES = (
     *("paused", "rate_limited", "circuit", "slot", "upstream", "requests", "tokens"),
     *("fleet", "fleet_slots", "credits"),
-    *("budget", "held", "dependency", "backoff"),
+    *("budget", "held", "dependency", "backoff", "first_write"),
 )
 """Admissions are paused; the provider asked for a pause (Retry-After); the circuit is open; no slot is free; all
 lanes of the upstream together have as many requests in flight as they may; a window of requests, or of tokens, is
 used up; the lane has no lease of its fleet yet; the slots that it is leased are taken, others are other proxies'; its
 credits don't cover the request; a budget of the agent's is used up; the operator holds the agent; its task waits for
-others; between two attempts."""
+others; between two attempts; another request writes the beginning of its prompt to the provider's cache."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ def lane_state(lane: Lane, now: float, *, paused: bool) -> LaneState:
             families = ()
         elif circuit.family is not None:
             circuit_state, reopens_at = "closed", None
+    retrying = sum([ticket.attempts > 0 for ticket in lane.backing_off.values()])
     superseded = tuple(
         name
         for name, kind in (("rpm", WindowKind.REQUESTS), ("tpm", WindowKind.TOKENS))
@@ -49,8 +50,8 @@ def lane_state(lane: Lane, now: float, *, paused: bool) -> LaneState:
         upstream=lane.config.upstream,
         provider=lane.config.provider,
         active=lane.gate.active,
-        waiting=lane.queue.waiting,
-        retrying=len(lane.backing_off),
+        waiting=lane.queue.waiting + len(lane.backing_off) - retrying,
+        retrying=retrying,
         level=aimd.level,
         ceiling=aimd.ceiling,
         floor=aimd.config.floor,
@@ -216,11 +217,13 @@ class _LaneView:
         return Hold(ticket.id, gate, opens_in_s, None)
 
     def backing_off(self, ticket: Ticket) -> Hold:
-        """Explain a ticket between two attempts. It comes back ahead of its agent's others, so not at the end."""
+        """Explain a ticket between two attempts, or one that follows another's. It comes back ahead of its agent's
+        others, so not at the end."""
         if ticket.agent.held:
             return self.left_out(ticket)
         retry_in_s = max(0.0, ticket.retry_at - self._now)
-        gate, opens_in_s = self._for_all or self._family_gate(ticket) or ("backoff", retry_in_s)
+        own = "backoff" if ticket.attempts else "first_write"
+        gate, opens_in_s = self._for_all or self._family_gate(ticket) or (own, retry_in_s)
         return Hold(ticket.id, gate, opens_in_s, self._estimate(0, max(retry_in_s, opens_in_s or 0.0)))
 
     def _estimate(self, ahead: int, at_least_s: float, lead_s: float = 0.0) -> float | None:

@@ -5,24 +5,29 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice
+from typing import Literal
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.admission.aimd import Aimd, Gate
 from hivemind.scheduler.admission.allowance import Allowance
 from hivemind.scheduler.admission.circuit import Circuit, CircuitState
 from hivemind.scheduler.admission.estimate import Estimators
+from hivemind.scheduler.admission.first_writes import FirstWrites
 from hivemind.scheduler.admission.leasing import Leasing
 from hivemind.scheduler.admission.lockstep import Lockstep
 from hivemind.scheduler.admission.queue import LaneQueue
 from hivemind.scheduler.admission.retry import LATEST_WEIGHT, MAX_PAUSE_S, Retries
+from hivemind.scheduler.admission.warmth import LEAST
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.faults import Blame, Faults
 from hivemind.scheduler.lease import LeaseState
 from hivemind.scheduler.limits import MOST_RESET_S, Window
-from hivemind.scheduler.pace import ALONE, Knee
+from hivemind.scheduler.pace import ALONE, Knee, Pace
 from hivemind.scheduler.ticket import Refusal, Ticket
 from hivemind.scheduler.types import Computed, Failure, FailureKind, Usage, Utilisation, WindowKind, WindowReading
 
+MOST_WARMED = 32  # of an agent's requests, of which is looked at anew how much of their prompts is cached
 EMIT_EVERY_S = 1.0  # between two events with what replies say of a family's rate windows
 LONGEST_RESET_S = 1e12
 """Resets are reported as at most this, some 30,000 years, so that each is a number that JSON has."""
@@ -107,9 +112,11 @@ class Lane:
         self.last_grant = 0  # number of the scheduler's grant that was its last; 0: there was none
         self.proven = False  # a request of it was answered, so its credential isn't made up
         self.circuit = Circuit(config.circuit)
-        self.queue = LaneQueue(settings.queue, self._takes_s)
-        self.allowances = _Allowances(self._open_allowance)
         self.estimators = Estimators(config.provider)
+        caching = self.estimators.caching
+        self.first_writes = FirstWrites(caching.kept_s, automatic=caching.automatic) if caching is not None else None
+        self.queue = LaneQueue(settings.queue, self._takes_s, self.estimators.guess_cached)
+        self.allowances = _Allowances(self._open_allowance)
         self.plan: tuple[Utilisation, ...] = ()
         self.whole = Pause()
         self.pauses: dict[str, Pause] = {}
@@ -125,7 +132,7 @@ class Lane:
         self._faults = Faults()
         self._fault_cut: tuple[float, float] | None = None
         """The level before it was cut because of 500s that may be their requests' own, and when that was."""
-        self.backing_off: dict[int, Ticket] = {}  # tickets between two attempts, by number
+        self.backing_off: dict[int, Ticket] = {}  # between two attempts, or set aside for another's, by number
         self.hold_s: float | None = None
         """How long an attempt holds a slot, each weighing less than the next; None until the first has ended."""
         self.used_at = -math.inf  # when a request last came for it
@@ -214,6 +221,8 @@ class Lane:
         allowance = self.allowances[family]
         if not allowance.windows:
             return delay_s
+        if ticket.cached and ticket.warm_until <= now:
+            self.estimators.guess_cached(ticket, now)
         window_s = allowance.delay_s(now, ticket)
         if window_s > 0 and self.config.grows:
             grown, window_s = allowance.grow(now, ticket, self.aimd.settle_s)
@@ -228,9 +237,24 @@ class Lane:
             return slots_s
         return max(slots_s, self.allowances[ticket.request.family].takes_s(ticket))
 
-    def _warm_others(self, now: float, ticket: Ticket) -> None:
-        """Have what the ticket's agent has waiting go by what the provider's cache has of the ticket's prompt."""
-        for other in ticket.agent.tickets.values():
+    def _cached_anew(self, now: float, ticket: Ticket, usage: Usage, news: tuple[int, float] | None) -> None:
+        """Report what the order has saved, and what had expired; have what the ticket's agent has waiting go by what
+        the provider's cache now has of the ticket's prompt."""
+        request = ticket.request
+        head = now, ticket.id, request.agent, self.key, request.model
+        if ticket.ahead and usage.cache_read_tokens >= LEAST:
+            self._emit(ev.PromptCached(*head, "order", usage.cache_read_tokens))
+        if news is None:
+            return
+        again, expired_at = news
+        if again >= LEAST:
+            why: Literal["waited", "thought"] = (
+                "waited" if ticket.arrived_at - request.waited_s < expired_at else "thought"
+            )
+            self._emit(ev.PromptCached(*head, why, again))
+        if len(ticket.agent.tickets) == 1:
+            return
+        for other in islice(ticket.agent.tickets.values(), MOST_WARMED):
             if other.in_queue and other.request.lane == self.key:
                 self.estimators.guess_cached(other, now)
                 self.queue.warmed(other, now)
@@ -311,8 +335,8 @@ class Lane:
     def enter(self, ticket: Ticket, now: float) -> None:
         """Take a slot and the rate windows' reservations for the ticket."""
         gate, circuit, family = self.gate, self.circuit, ticket.request.family
-        self.pass_load(now)
-        ticket.load = self.load
+        ticket.load = self.load = self.load + (gate.active + self.others) * (now - self._load_at)
+        self._load_at = now
         gate.active += 1
         if ticket.attempts == 1:
             self.first_attempts += 1
@@ -340,7 +364,8 @@ class Lane:
     def leave(self, ticket: Ticket, now: float) -> None:
         """Release the slot; reservations are settled apart."""
         gate = self.gate
-        self.pass_load(now)
+        self.load += (gate.active + self.others) * (now - self._load_at)
+        self._load_at = now
         gate.active -= 1
         if ticket.attempts == 1:
             self.first_attempts -= 1
@@ -432,14 +457,14 @@ class Lane:
         self.retries.note(ok=True)
         if so_far is not None and not whole:
             ticket.kept = True
-            self.estimators.keep(ticket.request, so_far, now)
-            if len(ticket.agent.tickets) > 1:
-                self._warm_others(now, ticket)
+            news = self.estimators.keep(ticket.request, so_far, now)
+            if news is not None or ticket.ahead:
+                self._cached_anew(now, ticket, so_far, news)
         if ticket.fault is not None:
             self._faults.answered(now, ticket.fault)
         if not self.settings.backpressure:
             return False
-        changed = ttft_s is not None and self._sampled(now, ticket, ttft_s, so_far, whole=whole)
+        changed = ttft_s is not None and self._sampled(now, ticket, ttft_s, so_far, allowance.pace, whole)
         if self._refused_cut is not None and self._regain(now, family, ticket.granted_at):
             changed = True
         if self.circuit.report(now, ticket.id, ticket.epoch, True, family):
@@ -447,14 +472,15 @@ class Lane:
             changed = True
         return changed
 
-    def _sampled(self, now: float, ticket: Ticket, ttft_s: float, so_far: Usage | None, *, whole: bool) -> bool:
+    def _sampled(
+        self, now: float, ticket: Ticket, ttft_s: float, so_far: Usage | None, pace: Pace, whole: bool
+    ) -> bool:
         """Take a latency sample for AIMD. Return whether the level changed."""
         before = self.aimd.level
         excess_s, alone = 0.0, self._in_flight(now, ticket) <= ALONE
         ticket.alone, ticket.ttft_s = alone, None if whole else ttft_s
         if not alone:
             inputs = self.estimators.fresh_input(ticket, so_far)
-            pace = self.allowances[ticket.request.family].pace
             outputs = so_far.output_tokens if whole and so_far is not None else 0
             least_s = (pace.whole if whole else pace.first).estimate(inputs, outputs)
             if ttft_s > least_s:
@@ -498,25 +524,26 @@ class Lane:
         inputs: float = ticket.estimated_input
         outputs = 0
         if usage is not None:
-            began_at = None if ticket.kept else ticket.granted_at + (ticket.ttft_s or 0.0)
-            inputs, outputs = self.estimators.learn(ticket.request, usage, began_at), usage.output_tokens
-            if began_at is not None and len(ticket.agent.tickets) > 1:
-                self._warm_others(now, ticket)
+            if not ticket.kept:
+                news = self.estimators.keep(ticket.request, usage, ticket.granted_at + (ticket.ttft_s or 0.0))
+                self._cached_anew(now, ticket, usage, news)
+            inputs, outputs = self.estimators.learn(ticket.request, usage), usage.output_tokens
         took_s, ttft_s = now - ticket.granted_at, ticket.ttft_s
         alone, pace = ticket.alone, self.allowances[ticket.request.family].pace
-        whole_s, first_s, rest_s = took_s, ttft_s or 0.0, took_s - (ttft_s or 0.0)
-        if computed is not None:
-            whole_s = min(whole_s, computed.prompt_s + computed.answer_s)
-            first_s, rest_s = min(first_s, computed.prompt_s), min(rest_s, computed.answer_s)
         if ttft_s is None:
+            whole_s = took_s if computed is None else min(took_s, computed.prompt_s + computed.answer_s)
             pace.whole.learn(whole_s, inputs, outputs, alone=alone)
         else:
+            first_s = ttft_s if computed is None else min(ttft_s, computed.prompt_s)
             pace.first.learn(first_s, inputs, 0, alone=alone)
         if self.aimd.ceiling < math.inf or took_s <= 0 or (in_flight := self._in_flight(now, ticket)) == math.inf:
             return
         if ttft_s is None:
             alone_s = pace.whole.estimate(inputs, outputs)
         else:
+            rest_s = took_s - ttft_s
+            if computed is not None:
+                rest_s = min(rest_s, computed.answer_s)
             pace.rest.learn(rest_s, 0, outputs, alone=in_flight <= ALONE)
             alone_s = pace.first.estimate(inputs) + pace.rest.estimate(0, outputs)
         self._knee.learn(now, in_flight, took_s, alone_s)

@@ -206,7 +206,11 @@ class Scheduler(Dispatcher):
         began, headed_at = ticket.granted_at, ticket.headed_at
         ttft_s, headed_s = now - began, None if headed_at is None else headed_at - began
         self.events.append(ev.FirstContent(now, ticket.id, ticket.agent.name, lane.key, ttft_s, headed_s))
-        if lane.succeeded(now, ticket, ttft_s, so_far, whole=whole):
+        followers: list[Ticket] = []
+        if ticket.request.prefix and lane.first_writes is not None:
+            followers = lane.first_writes.begun(ticket, now, so_far)
+            self.release_followers(lane, followers, now)
+        if lane.succeeded(now, ticket, ttft_s, so_far, whole=whole) or followers:
             self.pump(lane, now)
 
     def progress(self, now: float, ticket: Ticket, output_tokens: int, so_far: Usage | None = None) -> None:

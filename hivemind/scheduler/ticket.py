@@ -25,7 +25,7 @@ class TicketState(Enum):
     """How far a ticket has come."""
 
     QUEUED = "queued"
-    BACKING_OFF = "backing_off"
+    BACKING_OFF = "backing_off"  # or set aside while another ticket writes its prefix
     IN_FLIGHT = "in_flight"
     DONE = "done"
 
@@ -190,6 +190,9 @@ class Ticket:
     cached: int = 0
     """Of its input tokens, those that it likely reads from the provider's cache, if it is sent in time."""
     warm_until: float = -math.inf  # when they expire there
+    ahead: bool = False
+    """It is sent ahead of its turn, or after another one, so that it reads what it would have written."""
+    follows_until: float = 0.0  # it may wait until then for another one that writes its prefix; 0: it hasn't
     kept: bool = False  # what its own answer leaves in that cache is known
     reserved_tokens: int = 0  # set aside in its agent's accounts while it is in flight
     reserved_dollars: float = 0.0

@@ -232,6 +232,9 @@ class Request:
     """Since its client first sent it, if the tries before this one were refused by HiveMind or given up unsent."""
     tier: str = ""
     """Tier of service that it asks for, as :attr:`Usage.tier`; its estimate is priced by it."""
+    prefix: int = 0
+    """What requests have in common whose prompts begin alike and are kept by the provider (:mod:`.first_writes`); 0: it
+    isn't known."""
 
 
 @dataclass(frozen=True, slots=True)

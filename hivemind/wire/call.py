@@ -216,6 +216,7 @@ def scheduler_request(call: Call, waited_s: float = 0.0) -> Request:
         path=head.shown_path,
         made_up=identity.made_up,
         tier=facts.tier,
+        prefix=facts.prefix,
         waited_s=waited_s,
     )
 

@@ -209,6 +209,9 @@ class AgentFold(AgentState):
         view.error_over = self.answered_at > self.error_at
         view.refused_s = at - self.refused_at if refused else None
         view.refusal = self.refusal
+        view.expired_waiting = self.expired_waiting
+        view.expired_thinking = self.expired_thinking
+        view.order_saved = self.order_saved
         return cast(AgentView, view)
 
     def _resting(self, state: str, *, spent: bool, pending: bool) -> str:
@@ -292,6 +295,9 @@ _DEEPEST = 16
 """Ancestors looked at, as requests name their parents themselves and may name any number."""
 
 
+_CACHED = {"waited": "expired_waiting", "thought": "expired_thinking", "order": "order_saved"}
+
+
 class Costs:
     """Adds the cost of usage to an agent and to the totals."""
 
@@ -300,6 +306,7 @@ class Costs:
         self._counts = counts
         self._spent = spent
         self._pending: deque[tuple[float, AgentFold, str, str, Usage]] = deque(maxlen=PENDING_KEPT)
+        self._cached: deque[tuple[AgentFold, str, ev.PromptCached]] = deque(maxlen=PENDING_KEPT)
         self._models: dict[tuple[str, str], _ModelFold] = {}
 
     @property
@@ -315,10 +322,19 @@ class Costs:
         """Note the usage of a model by an agent."""
         self._pending.append((at, agent, provider, model, usage))
 
+    def note_cached(self, agent: AgentFold, provider: str, event: ev.PromptCached) -> None:
+        """Note what became of a prompt in the provider's cache."""
+        self._cached.append((agent, provider, event))
+
     def settle(self, price: Price | None) -> None:
         """Price all noted usage; without prices, keep it for later."""
         if price is None:
             return
+        while self._cached:
+            agent, provider, cached = self._cached.popleft()
+            more, name = cached.dollars(provider, price), _CACHED[cached.why]
+            for sums in (agent, self._counts):
+                setattr(sums, name, getattr(sums, name) + more)
         pending, counts, models, spent = self._pending, self._counts, self._models, self._spent
         while pending:
             at, agent, provider, model, usage = pending.popleft()

@@ -101,6 +101,14 @@ GATES: Mapping[str, Gate] = {
         "the pause before a retry",
         kept="pauses before retries",
     ),
+    "first_write": Gate(
+        "prompt",
+        "another request writes the same prompt to the provider's cache first",
+        "other",
+        "another writes the same prompt to the provider's cache",
+        "another request writes the same prompt first",
+        kept="others' first writes of a prompt",
+    ),
     "next": Gate("next", "nothing holds it: it is next", "other", kept="order"),
 }
 """Those of the scheduler (:data:`hivemind.scheduler.events.GATES`), and `next`, where none is shut."""

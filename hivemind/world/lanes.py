@@ -108,7 +108,7 @@ def marks_of(event: Commanded, upstreams: Mapping[str, str]) -> Mapping[str, str
     return dict.fromkeys(upstreams, f"note={about['text']}") if event.name == "AddNote" else {}
 
 
-_IN_NO_LINE = ("held", "backoff")
+_IN_NO_LINE = ("held", "backoff", "first_write")
 
 
 def order_of(position: int | None, hold: Hold | TicketView) -> tuple[float, float]:

@@ -298,6 +298,9 @@ AGENT_RULES: Mapping[str, Rule | None] = {
     "error_over": _first,
     "refused_s": _first,
     "refusal": _first,
+    "expired_waiting": sum,
+    "expired_thinking": sum,
+    "order_saved": sum,
 }
 """By field; the one that was seen last counts first."""
 TOTALS_RULES: Mapping[str, Rule | None] = {
@@ -314,6 +317,9 @@ TOTALS_RULES: Mapping[str, Rule | None] = {
     "wasted": _total,
     "dollars": sum,
     "unpriced": sum,
+    "expired_waiting": sum,
+    "expired_thinking": sum,
+    "order_saved": sum,
 }
 LANE_RULES: Mapping[str, Rule | None] = {
     "lane": _BY_CALLER,

@@ -148,6 +148,12 @@ class AgentView:
     """Since it was refused, if nothing of it was answered since; None: something was, or it never was refused."""
     refusal: str = ""
     """Why it was refused last."""
+    expired_waiting: float = 0.0
+    """Dollars for writing prompts anew that left the provider's cache while its requests waited here."""
+    expired_thinking: float = 0.0
+    """Dollars for those that had left it before the agent sent its request."""
+    order_saved: float = 0.0
+    """Dollars not spent because a prompt was read from the cache thanks to the order of requests."""
 
 
 @dataclass(slots=True)
@@ -209,6 +215,9 @@ class AgentState:
     refused_at: float = 0.0
     refusal: str = ""
     answered_at: float = 0.0
+    expired_waiting: float = 0.0
+    expired_thinking: float = 0.0
+    order_saved: float = 0.0
 
 
 @record
@@ -308,6 +317,10 @@ class Totals:
     """Cost of both, as far as prices are known."""
     unpriced: int = 0
     """Tokens of models whose price isn't known."""
+    expired_waiting: float = 0.0
+    """Of all agents together, as in :class:`AgentView`, and the two below."""
+    expired_thinking: float = 0.0
+    order_saved: float = 0.0
 
 
 @record

@@ -104,6 +104,9 @@ class Counts:
     """Agents of which a request was retried OK before they saw an error."""
     recovered_tokens: int = 0
     """What they had used by their last such request."""
+    expired_waiting: float = 0.0
+    expired_thinking: float = 0.0
+    order_saved: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,9 @@ _DEEPEST = 16
 """Ancestors looked at, as requests name their parents themselves and may name any number."""
 _PAUSE_S = 3.0
 """Shorter pauses in streams are no matter."""
-_UNTOLD = frozenset({ev.Arrived, ev.Granted, ev.Prefill, ev.FirstContent, ev.WorkLeft, ev.Progress, ev.LimitsRead})
+_UNTOLD = frozenset(
+    {ev.Arrived, ev.Granted, ev.Prefill, ev.FirstContent, ev.WorkLeft, ev.PromptCached, ev.Progress, ev.LimitsRead}
+)
 """Frequent events that have no line in the log."""
 
 
@@ -121,6 +123,7 @@ class World:
             ev.Prefill: self._prefill,
             ev.FirstContent: self._first_content,
             ev.WorkLeft: self._work_left,
+            ev.PromptCached: self._prompt_cached,
             ev.Progress: self._progress,
             ev.Finished: self._finished,
             ev.AttemptFailed: self._attempt_failed,
@@ -290,6 +293,10 @@ class World:
         ticket = self._open.work_left(event)
         if ticket is not None:
             self._changed[event.ticket] = ticket
+
+    def _prompt_cached(self, event: ev.PromptCached) -> None:
+        provider = self._open.providers.get(event.lane, "")
+        self._costs.note_cached(self._agent(event.agent, event.at), provider, event)
 
     def _progress(self, event: ev.Progress) -> None:
         ticket = self._tickets.get(event.ticket)  # the most frequent event, so no further call
@@ -711,6 +718,9 @@ class World:
             wasted=counts.wasted,
             dollars=counts.dollars,
             unpriced=counts.usage.total + counts.wasted.total - counts.priced,
+            expired_waiting=counts.expired_waiting,
+            expired_thinking=counts.expired_thinking,
+            order_saved=counts.order_saved,
         )
 
 

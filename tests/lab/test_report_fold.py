@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from lab import report_kit
 from lab.report_kit import (
     LANE,
     MODEL,
@@ -28,7 +29,7 @@ from hivemind.journal.records import Gap, JournalEnded
 from hivemind.lab.report import agents as rowing
 from hivemind.lab.report import fold as folding
 from hivemind.lab.report.agents import STATES, AgentRows, Span
-from hivemind.lab.report.headline import _dead_agents, causes_message, windows_message
+from hivemind.lab.report.headline import _dead_agents, causes_message, facts, windows_message
 from hivemind.lab.report.lanes import Series
 from hivemind.lab.report.tables import agents, causes, windows
 from hivemind.scheduler import events as ev
@@ -398,3 +399,16 @@ def test_the_dead_are_those_of_the_control_room() -> None:
             assert all(agent.name in _dead_agents(run) for agent in run.died[:3])
         dead += len(wanted)
     assert dead > 5
+
+
+def test_what_caches_lost_and_the_order_saved_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one line and by agent; where nothing was, there is neither."""
+    assert not any(fact.what == "saved by order" for fact in facts(run_of(a_night())))
+    monkeypatch.setattr(report_kit, "dear", lambda _, __, usage: 0.001 * usage.cache_write_tokens)
+    told_of = [ev.PromptCached(START + 2, 1, "ann", LANE, MODEL, "waited", 2000)]
+    told_of += [ev.PromptCached(START + 2, 1, "ann", LANE, MODEL, "order", 3000)]
+    run = run_of([*a_night()[:-1], *told_of])
+    (fact,) = [fact for fact in facts(run) if fact.what == "saved by order"]
+    assert (fact.value, "$2.00 for prompts that expired while they waited" in fact.more) == ("$3.00", True)
+    (row,) = [row for row in agents(run).rows if row[0] == "ann"]
+    assert row[-3:] == ["$3.00", "$2.00", "$0.00"]

@@ -8,6 +8,9 @@ import timeit
 
 import pytest
 
+from hivemind.providers.anthropic import Anthropic
+from hivemind.providers.dialect import Dialect
+from hivemind.providers.openai import OpenAIChat, OpenAIResponses
 from hivemind.providers.outline import PICTURE_CHARS, size_chars
 
 PAYLOAD = base64.b64encode(bytes(range(256)) * 64).decode()
@@ -65,3 +68,46 @@ def test_work_is_bounded(unit: bytes) -> None:
         return min(timeit.repeat(lambda: size_chars(body), number=1, repeat=7))
 
     assert time_of(800_000) < 3 * time_of(400_000) + 0.001
+
+
+Body = dict[str, object]
+LONG, OTHER = "word " * 8_000, "work " * 8_000
+KEEP = {"cache_control": {"type": "ephemeral"}}
+
+
+def alike(dialect: Dialect, *bodies: Body) -> bool:
+    """Whether these requests have the same prefix, and one."""
+    prefixes = {dialect.request_facts("/v1/messages", "", json.dumps(body).encode()).prefix for body in bodies}
+    return len(prefixes) == 1 and 0 not in prefixes
+
+
+def anthropic(model: str = "m", system: str = LONG, say: str = "hi", **kept: object) -> Body:
+    blocks = [{"type": "text", "text": system, **(kept or KEEP)}]
+    return {"model": model, "system": blocks, "messages": [{"role": "user", "content": say}], "max_tokens": 9}
+
+
+def chat(system: str = LONG, say: str = "hi") -> Body:
+    return {"model": "m", "messages": [{"role": "system", "content": system}, {"role": "user", "content": say}]}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "bodies", "same"),
+    [
+        (Anthropic(), (anthropic(), anthropic(say="ho")), True),
+        (Anthropic(), (anthropic(), anthropic(model="n")), False),
+        (Anthropic(), (anthropic(), anthropic(system=OTHER)), False),
+        (Anthropic(), (anthropic(say=LONG), anthropic(say=OTHER)), False),
+        (Anthropic(), (anthropic(say=LONG + "a"), anthropic(say=LONG + "b")), True),  # grown, or another end
+        (Anthropic(), (anthropic(system="short"),), False),
+        (Anthropic(), (anthropic(none=1),), False),  # nothing asks to keep it
+        (OpenAIChat(), (chat(), chat(say="ho")), True),
+        (OpenAIChat(), (chat(), chat(system=OTHER)), False),
+        (OpenAIResponses(), ({"instructions": LONG, "input": "a"}, {"instructions": LONG, "input": "b"}), True),
+        (OpenAIResponses(), ({"instructions": LONG, "input": []}, {"instructions": OTHER, "input": []}), False),
+    ],
+)
+def test_prompts_that_begin_alike_are_known(
+    dialect: Dialect, bodies: tuple[dict[str, object], ...], same: bool
+) -> None:
+    """By instructions and tools, and by the beginning of messages where that is long itself."""
+    assert alike(dialect, *bodies) is same

@@ -61,6 +61,7 @@ def request(
     family: str = "m",
     parent: str | None = None,
     waited_s: float = 0.0,
+    prefix: int = 0,
 ) -> Request:
     return Request(
         agent,
@@ -74,6 +75,7 @@ def request(
         patience_s=patience_s,
         parent=parent,
         waited_s=waited_s,
+        prefix=prefix,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from random import Random
 from statistics import mean
 
@@ -10,10 +11,12 @@ from scheduler.driving import Hands, lane_config, request
 from scheduler.warm_world import World
 
 from hivemind.scheduler.admission import warm_first
+from hivemind.scheduler.admission.estimate import Estimators
 from hivemind.scheduler.admission.warm_first import BOUND, FEW, WORTH, WarmFirst
-from hivemind.scheduler.admission.warmth import CACHING, LEAST, ON_THE_WAY_S, Cached, cached
+from hivemind.scheduler.admission.warmth import LEAST, ON_THE_WAY_S, Cached
 from hivemind.scheduler.commands import PauseAgent
 from hivemind.scheduler.config import LaneConfig
+from hivemind.scheduler.events import PromptCached
 from hivemind.scheduler.ticket import Agent, Ticket, TicketState
 from hivemind.scheduler.types import Priority, Usage, WindowKind, WindowReading
 
@@ -61,6 +64,17 @@ def test_ten_fleets_cost_about_as_little_as_could_be(name: str) -> None:
         assert mean(sorted(each.waits)[950] for each in worlds) <= 0.1
 
 
+def after(provider: str, *answers: tuple[int, Usage, float]) -> Ticket:
+    """Return a ticket that comes a second after these answers: their prompts' characters, usage and beginnings."""
+    estimators, agent = Estimators(provider), Agent("a", 0.0)
+    for size, usage, began_at in answers:
+        asked = request("a", size=size)
+        estimators.keep(asked, usage, began_at)
+    ticket = Ticket(1, asked, agent, provider, Priority.NORMAL, began_at, began_at, math.inf)
+    estimators.guess(ticket, began_at + 1)
+    return ticket
+
+
 @pytest.mark.parametrize(
     ("provider", "usage", "tokens", "kept_s"),
     [
@@ -76,26 +90,27 @@ def test_ten_fleets_cost_about_as_little_as_could_be(name: str) -> None:
 )
 def test_usage_tells_what_is_cached(provider: str, usage: Usage, tokens: int | None, kept_s: float) -> None:
     """What was read or written is kept from the beginning of the answer on."""
-    kept = cached(CACHING[provider], None, 168_000, usage, 100.0)
-    assert (None if kept is None else kept.tokens) == tokens
-    assert kept is None or kept.until == 100 + kept_s - ON_THE_WAY_S
+    ticket = after(provider, (4 * usage.total_input, usage, 100.0))
+    assert ticket.cached == (tokens or 0)
+    assert not tokens or ticket.warm_until == 100 + kept_s - ON_THE_WAY_S
 
 
 def test_an_hour_lasts_until_five_minutes_are_asked_for() -> None:
     """An answer that only reads says nothing of how long, and one without a cache displaces nothing."""
-    caching = CACHING["anthropic"]
-    hour = cached(caching, None, 100_000, Usage(0, 0, 25_000, 1, cache_write_1h_tokens=25_000), 0.0)
-    reads = cached(caching, hour, 100_000, Usage(5, 25_000, 0, 1), 10.0)
-    assert reads is not None
-    assert (reads.kept_s, cached(caching, reads, 400, Usage(100), 20.0)) == (3600, reads)
-    assert (again := cached(caching, reads, 100_000, Usage(0, 0, 25_000, 1), 30.0)) is not None
-    assert again.kept_s == 300
+    answers = [
+        (100_000, Usage(0, 0, 25_000, 1, cache_write_1h_tokens=25_000), 0.0),
+        (100_000, Usage(5, 25_000, 0, 1), 10.0),
+        (400, Usage(100), 20.0),
+        (100_000, Usage(0, 0, 25_000, 1), 30.0),
+    ]
+    untils = [after("anthropic", *answers[: n + 1]).warm_until + ON_THE_WAY_S for n in range(4)]
+    assert untils == [3600, 3610, 3610, 330]
 
 
 @pytest.mark.parametrize(("size", "reads"), [(204_000, 50_000), (200_000, 50_000), (170_000, 0)])
 def test_a_prompt_reads_what_it_begins_with(size: int, reads: int) -> None:
     """What it has grown by is new; a much shorter one is another."""
-    kept = Cached(50_000, 300.0, 300.0, 50_000, 200_000)
+    kept = Cached(200_000, 0, 300.0, 300.0)
     assert kept.expected(299.0, size, size // 4, 4.0) == reads
     assert kept.expected(300.0, size, size // 4, 4.0) == 0
 
@@ -236,3 +251,26 @@ def test_the_order_is_as_by_its_rule(seed: int, monkeypatch: pytest.MonkeyPatch)
                 order.leave(each)
         waiting = [each for each in waiting if each.state is TicketState.QUEUED]
     assert {first is not None and first.cached > 0 for first in firsts} == {True, False}
+
+
+def test_what_expired_and_what_the_order_saved_is_told() -> None:
+    """While a request waited here, before its agent sent it, and where it was sent ahead of its turn."""
+    hands, holder, waiting = warm_and_cold()
+    ahead = hands.arrive("warm", size=200_000)
+    hands.succeed(holder)
+    hands.wait(1.0)
+    hands.scheduler.first_content(hands.now, ahead, Usage(0, 50_000, 100, 1))
+    hands.succeed(ahead, Usage(0, 50_000, 100, 1))
+    late = hands.arrive("warm", size=200_000)
+    hands.apply(PauseAgent("warm", paused=True))
+    hands.wait(320.0)
+    hands.apply(PauseAgent("warm", paused=False))
+    for ticket in waiting:
+        hands.leave(ticket)
+    hands.scheduler.first_content(hands.now, late, Usage(0, 0, 50_200, 1))
+    hands.succeed(late, Usage(0, 0, 50_200, 1))
+    hands.wait(400.0)
+    again = hands.arrive("warm", size=200_000)
+    hands.succeed(again, Usage(0, 0, 50_300, 1))
+    told = [(event.why, event.tokens) for event in hands.seen(PromptCached)]
+    assert told == [("order", 50_000), ("waited", 50_100), ("thought", 50_200)]

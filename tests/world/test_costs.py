@@ -104,3 +104,23 @@ def test_what_was_used_is_known_by_model() -> None:
     assert (len(costs.models), others.model, others.usage) == (MODELS_KEPT + 1, "", Usage(5 * MODELS_KEPT + 10))
     assert others.unpriced == others.usage.total
     assert merged_models([costs.models, costs.models])[-1].usage == others.usage + others.usage
+
+
+def test_what_caches_lost_and_the_order_saved_has_a_cost() -> None:
+    """By agent and in all: what writing costs more than reading, where a price is known, even if that comes later."""
+    told_of = [
+        ev.PromptCached(1.0, 1, "ann", LANE, "m", "waited", 1000),
+        ev.PromptCached(1.0, 1, "ann", LANE, "m", "thought", 1000),
+        ev.PromptCached(1.0, 1, "ann", LANE, "m", "order", 2000),
+        ev.PromptCached(1.0, 1, "ann", LANE, "unknown", "order", 1000),
+    ]
+    world = told(OPENED, arrived(), *told_of)
+    assert world.snapshot(1.0).totals.order_saved == 0
+
+    def price(provider: str, model: str, usage: Usage) -> float | None:
+        return None if model == "unknown" else 2.0 * usage.cache_write_tokens + usage.cache_read_tokens
+
+    world.price_by(price)
+    snapshot = world.snapshot(2.0)
+    for view in (snapshot.totals, only_agent(snapshot)):
+        assert (view.expired_waiting, view.expired_thinking, view.order_saved) == (1000, 1000, 2000)

@@ -86,6 +86,9 @@ class RunFold:
             case ev.Refused():
                 self._agent(event.agent).saw_error |= event.reason not in BY_OPERATOR
                 self.turned_away[event.reason] += 1
+            case ev.PromptCached() if self._price is not None:
+                provider = self._requests.providers.get(event.lane, "")
+                self._agent(event.agent).caches[event.why] += event.dollars(provider, self._price)
             case ev.LevelChanged():
                 self._lane(event.lane).change_level(at, event.level, event.cause)
             case ev.CircuitChanged():

@@ -53,6 +53,7 @@ def facts(run: RecordedRun) -> list[Fact]:
         _waits(run),
         Fact("tokens", count(figures.tokens), f"{wasted}{of_them} wasted by failed or abandoned attempts"),
         _cost(run),
+        *_caches(run),
     ]
 
 
@@ -117,6 +118,15 @@ def _cost(run: RecordedRun) -> Fact:
     if figures.unpriced_tokens:
         more += f"; the price of {plural(figures.unpriced_tokens, 'token')} isn't known"
     return Fact("cost", dollars(figures.dollars), more)
+
+
+def _caches(run: RecordedRun) -> list[Fact]:
+    agents = run.fold.agents.values()
+    saved, waited, thought = (sum([each.caches[why] for each in agents]) for why in ("order", "waited", "thought"))
+    if not (saved or waited or thought):
+        return []
+    more = f"{dollars(waited)} for prompts that expired while they waited, {dollars(thought)} before they came"
+    return [Fact("saved by order", dollars(saved), more)]
 
 
 def saving_title(run: RecordedRun) -> str:

@@ -141,7 +141,13 @@ def agents(run: RecordedRun) -> ReportTable:
         listed = [agent for agent in active if agent.name in kept]
         note = f"The {AGENTS_LISTED} that used most, of {len(active):,}."
     columns = ["agent", "client", ">requests", ">answered", ">errors seen", ">retries", ">waited", "mostly", ">tokens"]
-    return ReportTable([*columns, ">dollars", "its last request"], [_agent(run, agent) for agent in listed], note)
+    rows = [_agent(run, agent) for agent in listed]
+    columns += [">dollars", "its last request"]
+    if any(any(agent.caches.values()) for agent in listed):
+        columns += [">saved by order", ">expired waiting", ">before"]
+        for row, agent in zip(rows, listed, strict=True):
+            row += [dollars(agent.caches[why]) for why in ("order", "waited", "thought")]
+    return ReportTable(columns, rows, note)
 
 
 def _agent(run: RecordedRun, agent: AgentStats) -> list[str]:

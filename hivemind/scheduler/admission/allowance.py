@@ -13,6 +13,8 @@ from hivemind.scheduler.pace import Pace
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import Usage, WindowKind, WindowReading
 
+_OF_A_MINUTE = frozenset(kind for kind in WindowKind if not kind.is_long)  # which a frozenset tells sooner
+
 
 class Fate:
     """How a family of models fares: when requests of it were refused, and answered."""
@@ -48,6 +50,7 @@ class Allowance:
     def __init__(self, config: LaneConfig, terms: Terms | None = None) -> None:
         """`terms`: of the lane's lease; None: it has none."""
         self._config = config
+        self._reads_free = not config.count_cache_reads
         self._terms = terms
         self.fate = Fate()
         self.pace = Pace.new()
@@ -95,15 +98,15 @@ class Allowance:
 
     def amount(self, kind: WindowKind, ticket: Ticket) -> float:
         """Return what the ticket's request will likely take from a window of this kind."""
-        if kind.counts_requests:
-            return 1.0
-        if kind is WindowKind.OUTPUT:
-            return float(ticket.estimated_output)
         tokens = ticket.estimated_input
-        if ticket.cached and not self._config.count_cache_reads:
+        if self._reads_free:
             tokens -= ticket.cached
         if kind is WindowKind.INPUT:
             return float(tokens)
+        if kind is WindowKind.OUTPUT:
+            return float(ticket.estimated_output)
+        if kind.counts_requests:
+            return 1.0
         tokens += ticket.estimated_output
         if self._config.reserve_max_tokens:
             tokens = max(tokens, ticket.request.max_output_tokens or 0)
@@ -111,8 +114,6 @@ class Allowance:
 
     def delay_s(self, now: float, ticket: Ticket) -> float:
         """Return the seconds until the ticket may be sent, 0 for now."""
-        if ticket.warm_until <= now:
-            ticket.cached = 0
         delay = 0.0
         for kind, window in self.windows.items():
             amount = 1.0 if kind is WindowKind.REQUESTS else self.amount(kind, ticket)
@@ -124,8 +125,11 @@ class Allowance:
         """Return in how many seconds the windows of a minute allow as much as the ticket will likely take."""
         longest_s = 0.0
         for kind, window in self.windows.items():
-            if window.limiting and (takes_s := self.amount(kind, ticket) * PERIOD_S / window.full) > longest_s:
-                longest_s = takes_s if not kind.is_long else longest_s
+            full = window.full
+            if full and kind in _OF_A_MINUTE and window.limiting:
+                takes_s = self.amount(kind, ticket) * PERIOD_S / full
+                if takes_s > longest_s:
+                    longest_s = takes_s
         return longest_s
 
     def grow(self, now: float, ticket: Ticket, settle_s: float) -> tuple[list[Window], float]:

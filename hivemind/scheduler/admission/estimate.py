@@ -7,9 +7,10 @@ gets answers many times as long as one with yes-or-no questions.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-from hivemind.scheduler.admission.warmth import CACHING, Cached, cached
+from hivemind.scheduler.admission.warmth import CACHING, HOUR_S, LEAST, ON_THE_WAY_S, SHRUNK, Cached
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import Request, Usage
 
@@ -68,7 +69,7 @@ class Estimators:
     """The estimators of one lane, by model and by agent."""
 
     def __init__(self, provider: str = "") -> None:
-        self._caching = CACHING.get(provider)
+        self.caching = CACHING.get(provider)
         self.models: dict[str, Estimator] = {}
         self._agents: dict[str, dict[str, Estimator]] = {}
 
@@ -81,50 +82,68 @@ class Estimators:
         mine = general if own is None else own.get(model, general)
         ticket.estimated_input = general.input_tokens(request.size_chars)
         ticket.estimated_output = mine.answer_tokens(request.max_output_tokens)
-        if mine.cache is not None:
-            self._expect(ticket, mine.cache, general, now)
+        if (cache := mine.cache) is not None:
+            ticket.warm_until = cache.until
+            ticket.cached = cache.expected(now, request.size_chars, ticket.estimated_input, general.chars_per_token)
 
     def guess_cached(self, ticket: Ticket, now: float) -> None:
         """Set how much of the ticket's prompt is in the provider's cache, and until when."""
         request = ticket.request
         own = self._agents.get(request.agent)
         mine = None if own is None else own.get(request.model)
-        if mine is not None and mine.cache is not None:
-            self._expect(ticket, mine.cache, self._general(request.model), now)
+        if mine is not None and (cache := mine.cache) is not None:
+            ticket.warm_until = cache.until
+            chars_per_token = self._general(request.model).chars_per_token
+            ticket.cached = cache.expected(now, request.size_chars, ticket.estimated_input, chars_per_token)
 
-    @staticmethod
-    def _expect(ticket: Ticket, cache: Cached, general: Estimator, now: float) -> None:
-        ticket.warm_until = cache.until
-        size_chars = ticket.request.size_chars
-        ticket.cached = cache.expected(now, size_chars, ticket.estimated_input, general.chars_per_token)
-
-    def keep(self, request: Request, usage: Usage, began_at: float) -> None:
-        """Note what of its prompt the provider keeps from then on, when the answer began."""
-        if (caching := self._caching) is not None and (usage.cached or caching.automatic):
-            mine = self._own(request)
-            mine.cache = cached(caching, mine.cache, request.size_chars, usage, began_at)
+    def keep(self, request: Request, usage: Usage, began_at: float) -> tuple[int, float] | None:
+        """Note what of its prompt the provider keeps from then on, when the answer began. Unless that is only kept for
+        longer, return how many tokens were written anew since they had expired, and when that was."""
+        caching = self.caching
+        if caching is None:
+            return None
+        tokens, new = usage.cache_read_tokens + usage.cache_write_tokens, usage.input_tokens
+        if caching.automatic:
+            tokens, new = tokens + new, 0
+        if tokens < LEAST:
+            return None
+        own, size_chars = self._agents.get(request.agent), request.size_chars
+        if own is None or (mine := own.get(request.model)) is None:
+            mine = self._add(request)
+        if (cache := mine.cache) is None:
+            cache = mine.cache = Cached(size_chars)
+        before, until, expected = cache.size_chars, cache.until, mine.input - cache.new
+        if usage.cache_write_1h_tokens:
+            cache.kept_s = HOUR_S
+        elif usage.cache_write_tokens or cache.kept_s != HOUR_S:
+            cache.kept_s = caching.kept_s
+        cache.until = began_at + cache.kept_s - ON_THE_WAY_S
+        cache.new, cache.size_chars = new, size_chars
+        if began_at < until and SHRUNK * before <= size_chars <= before / SHRUNK:
+            return None
+        expired = -math.inf < until <= began_at and SHRUNK * before <= size_chars
+        return min(expected, usage.cache_write_tokens) if expired else 0, until
 
     def fresh_input(self, ticket: Ticket, so_far: Usage | None) -> float:
         """Return the input tokens that an answer which begins had to compute: as stated, else by the agent's last
         one."""
-        if so_far is not None and so_far.total_input:
-            return so_far.total_input - so_far.cache_read_tokens
+        if so_far is not None and (total := so_far.total_input):
+            return total - so_far.cache_read_tokens
         own = self._agents.get(ticket.agent.name)
         mine = None if own is None else own.get(ticket.request.model)
         return ticket.estimated_input * (1.0 if mine is None else mine.fresh)
 
-    def learn(self, request: Request, usage: Usage, began_at: float | None = None) -> float:
-        """Learn from a request's real usage; `began_at`: when its answer began, as for :meth:`keep`. Return the input
-        tokens that the provider had to compute: if it states nothing of a cache, maybe only those by which the agent's
-        prompt has grown."""
-        general, mine = self._general(request.model), self._own(request)
+    def learn(self, request: Request, usage: Usage) -> float:
+        """Learn from a request's real usage. Return the input tokens that the provider had to compute: if it states
+        nothing of a cache, maybe only those by which the agent's prompt has grown."""
+        general, own = self._general(request.model), self._agents.get(request.agent)
+        if own is None or (mine := own.get(request.model)) is None:
+            mine = self._add(request)
         mine.learn_answer(usage.output_tokens)
         total, before = usage.total_input, mine.input
         general.learn(request.size_chars, total, usage.output_tokens)
         if total:
             mine.input, mine.fresh = total, 1 - usage.cache_read_tokens / total
-        if began_at is not None and (caching := self._caching) is not None and (usage.cached or caching.automatic):
-            mine.cache = cached(caching, mine.cache, request.size_chars, usage, began_at)
         fresh = total - usage.cache_read_tokens
         return fresh if usage.cache_read_tokens or total <= before else total - before
 
@@ -132,15 +151,10 @@ class Estimators:
         """Drop an agent that is gone; what its replies taught about the models stays."""
         self._agents.pop(agent, None)
 
-    def _own(self, request: Request) -> Estimator:
-        own = self._agents.get(request.agent)
-        if own is None:
-            own = self._agents[request.agent] = {}
-        mine = own.get(request.model)
-        if mine is None:
-            general = self._general(request.model)
-            mine = _added(own, request.model, Estimator(output_tokens=general.output_tokens))
-        return mine
+    def _add(self, request: Request) -> Estimator:
+        general = self._general(request.model)
+        own = self._agents.setdefault(request.agent, {})
+        return _added(own, request.model, Estimator(output_tokens=general.output_tokens))
 
     def _general(self, model: str) -> Estimator:
         found = self.models.get(model)

@@ -39,7 +39,7 @@ from hivemind.scheduler.admission.fair_share import (
     in_turn,
     part,
 )
-from hivemind.scheduler.admission.warm_first import WORTH, WarmFirst
+from hivemind.scheduler.admission.warm_first import WORTH, WarmFirst, as_before
 from hivemind.scheduler.config import QueueConfig
 from hivemind.scheduler.ticket import OVERDUE_S, Agent, Ticket, TicketState
 from hivemind.scheduler.types import Priority
@@ -54,10 +54,15 @@ DEEPEST = 8  # shares within shares; agents that are further down compete with t
 class LaneQueue:
     """All waiting tickets of a lane."""
 
-    def __init__(self, config: QueueConfig, takes_s: Callable[[Ticket], float] = lambda _: 0.0) -> None:
-        """`takes_s`: see :class:`.warm_first.WarmFirst`."""
+    def __init__(
+        self,
+        config: QueueConfig,
+        takes_s: Callable[[Ticket], float] = lambda _: 0.0,
+        renew: Callable[[Ticket, float], None] = as_before,
+    ) -> None:
+        """`takes_s` and `renew`: see :class:`.warm_first.WarmFirst`."""
         self._config = config
-        self._takes_s = takes_s
+        self._takes_s, self._renew = takes_s, renew
         self.waiting = 0
         self._bands: dict[tuple[str, Priority], Band] = {}
         self._shares: dict[str, Share] = {}
@@ -131,7 +136,7 @@ class LaneQueue:
         all_s = AS_LONG * self._takes_s(ticket) * band.waiting
         ticket.cached = cached
         if all_s > ticket.warm_until - now:
-            band.order = WarmFirst(self._takes_s)
+            band.order = WarmFirst(self._takes_s, self._renew)
             for each in band.tickets():
                 band.order.add(each, now)
 
@@ -277,6 +282,9 @@ class LaneQueue:
             return band.head(now)
         share = self._shares[ticket.agent.name]
         first = share.backlogs[family, band.priority].first(now)
+        if ticket.cached and first is not None and not first[1].ahead:
+            fair = band.head(now)
+            first[1].ahead = fair is None or fair[2] is not first[1]
         return (BEFORE_ALL + now, *(first or ((LATE, now, ticket.entry), ticket)), share)
 
     def _best(

@@ -35,16 +35,21 @@ _NEVER = 1e12
 _Entry = tuple[float, int, Ticket]
 
 
+def as_before(ticket: Ticket, now: float) -> None:
+    """Leave what of the ticket's prompt is cached as it was when it was counted."""
+
+
 class WarmFirst:
     """The waiting tickets that aren't left out of the order. Every operation costs O(log n) of them."""
 
-    def __init__(self, takes_s: Callable[[Ticket], float]) -> None:
-        """`takes_s` returns for how long a ticket takes all of what limits its family."""
-        self._takes_s = takes_s
+    def __init__(self, takes_s: Callable[[Ticket], float], renew: Callable[[Ticket, float], None] = as_before) -> None:
+        """`takes_s` returns for how long a ticket takes all of what limits its family; `renew` sets what of its prompt
+        is cached at a moment, and until when: asked only of the one that would be first, since it is mostly later."""
+        self._takes_s, self._renew = takes_s, renew
         self._warm: list[_Entry] = []
         self._cold: list[_Entry] = []  # by when they are due
-        self._counted: dict[int, tuple[float, float, int | None]] = {}
-        """By ticket: what sorts it, what it takes and, if it is cold, the step in which it is due."""
+        self._counted: dict[int, tuple[float, float, int | None, float]] = {}
+        """By ticket: what sorts it, what it takes, if it is cold the step in which it is due, and when it expires."""
         self._all_s = self._cold_s = 0.0  # what all take, and the cold ones
         self._steps: dict[int, list[float]] = {}
         """By step: what those that are due in it take, and their number."""
@@ -76,7 +81,7 @@ class WarmFirst:
             self._cold_s += takes_s
             # Or later, which `_must` finds out.
             self._must_at = min(self._must_at - takes_s, step * STEP_S - self._cold_s)
-        self._counted[ticket.id] = at, takes_s, step
+        self._counted[ticket.id] = at, takes_s, step, ticket.warm_until
         heappush(heap, (at, ticket.entry, ticket))
         if len(heap) > 2 * len(self._counted) + SPARE:  # entries of those that left
             heap[:] = [entry for entry in heap if self._stands(entry)]
@@ -86,7 +91,7 @@ class WarmFirst:
         """Count a ticket no longer."""
         if (counted := self._counted.pop(ticket.id, None)) is None:
             return
-        _, takes_s, step = counted
+        _, takes_s, step, _ = counted
         self._all_s -= takes_s
         if step is not None:
             self._cold_s -= takes_s
@@ -101,15 +106,20 @@ class WarmFirst:
         self.now = now
         warm, cold = self._warm, self._cold
         while warm:
-            stands = self._stands(warm[0])
             ticket = warm[0][2]
-            if stands and ticket.warm_until > now:
+            if not self._stands(warm[0]):
+                heappop(warm)
+                continue
+            if now + self._all_s < warm[0][0]:
+                return None
+            self._renew(ticket, now)
+            if ticket.warm_until <= now:
+                self._losses, self._lost_at = min(1.0, self._lossy(now) + LOSS), now
+            elif ticket.cached >= WORTH and ticket.warm_until == self._counted[ticket.id][3]:
                 break
             heappop(warm)
-            if stands:
-                self._losses, self._lost_at = min(1.0, self._lossy(now) + LOSS), now
-                self.add(ticket, now)  # as a cold one
-        if not warm or now + self._all_s < warm[0][0]:
+            self.add(ticket, now)
+        else:
             return None
         while cold and not self._stands(cold[0]):
             heappop(cold)

@@ -6,9 +6,8 @@ input tokens, where one that is read doesn't.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-
-from hivemind.scheduler.types import Usage
 
 LEAST = 1024
 """Tokens of the shortest prefix that any of these providers keeps; for some models it is 2,048 or 4,096."""
@@ -47,26 +46,16 @@ CACHING = {
 class Cached:
     """The last prompt that an agent sent to a model, and what of it is in the cache."""
 
-    tokens: int
-    until: float
-    kept_s: float
-    input: int  # tokens of the whole prompt
     size_chars: int
+    new: int = 0  # tokens of it that aren't in the cache
+    until: float = -math.inf
+    kept_s: float = 0.0
 
     def expected(self, now: float, size_chars: int, estimated: int, chars_per_token: float) -> int:
         """Return the tokens that a prompt of this size, sent now, will likely read from the cache."""
         if now >= self.until or size_chars < SHRUNK * self.size_chars:
             return 0
-        fresh = self.input - self.tokens + max(0, size_chars - self.size_chars) / chars_per_token
-        return max(0, round(estimated - fresh))
-
-
-def cached(caching: Caching, last: Cached | None, size_chars: int, usage: Usage, began_at: float) -> Cached | None:
-    """Return what is cached after an answer that began then; the last one, where this one had nothing to do with it."""
-    tokens = usage.total_input if caching.automatic else usage.cached
-    if tokens < LEAST:
-        return last
-    kept_s = caching.kept_s
-    if usage.cache_write_1h_tokens or (last is not None and last.kept_s == HOUR_S and not usage.cache_write_tokens):
-        kept_s = HOUR_S
-    return Cached(tokens, began_at + kept_s - ON_THE_WAY_S, kept_s, usage.total_input, size_chars)
+        read = estimated - self.new
+        if size_chars > self.size_chars:
+            read -= int((size_chars - self.size_chars) / chars_per_token)
+        return read if read > 0 else 0
