@@ -83,7 +83,8 @@ def parts_in(folder: Path) -> dict[str, dict[int, Path]]:
 def find(text: str, state_dir: Path) -> Path:
     """The file that is meant by a path, a journal's name, a beginning that only one name has, or `latest`.
 
-    A name may be of a demo's journal if no other journal has it. Of a journal it is the first part that is still there.
+    A name may be of a demo's journal if no other journal has it, and the latest is one where there are no others. Of a
+    journal it is the first part that is still there.
     A path is taken as it is, whether or not there is a file.
     Raises: UsageError: there is no such journal, or several are meant.
     """
@@ -92,7 +93,7 @@ def find(text: str, state_dir: Path) -> Path:
         return path
     folder = folder_in(state_dir)
     journals = _parts_in(folder)
-    if text == LATEST and not journals:
+    if text == LATEST and not journals and not (journals := _parts_in(demo_folder_in(state_dir))):
         raise UsageError(f"{LATEST}: there are no journals in {folder}; a proxy leaves one unless it is told not to")
     named = part_of(text)
     if named is not None and named[1] in journals.get(named[0], {}):

@@ -60,7 +60,7 @@ def test_what_is_not_found_is_told(state: Path, typed: str, told: str) -> None:
 
 
 def test_a_demo_is_found_by_its_name(state: Path) -> None:
-    """Where no other journal has it; `latest` is never a demo."""
+    """Where no other journal has it; `latest` is a demo only where there is nothing else."""
     demos = demo_folder_in(state)
     demos.mkdir()
     for name in ("20261122-100000-1", "20270101-000000-2"):
@@ -70,6 +70,9 @@ def test_a_demo_is_found_by_its_name(state: Path) -> None:
     assert find("latest", state) == folder_in(state) / f"{NEWER}.3.jsonl"
     with pytest.raises(UsageError, match="2028: no such journal"):
         find("2028", state)
+    for journal in folder_in(state).iterdir():
+        journal.unlink()
+    assert find("latest", state) == part_path(demos, "20270101-000000-2", 1)
 
 
 def test_nothing_there(tmp_path: Path) -> None:
