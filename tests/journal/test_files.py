@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -70,8 +71,7 @@ def test_a_demo_is_found_by_its_name(state: Path) -> None:
     assert find("latest", state) == folder_in(state) / f"{NEWER}.3.jsonl"
     with pytest.raises(UsageError, match="2028: no such journal"):
         find("2028", state)
-    for journal in folder_in(state).iterdir():
-        journal.unlink()
+    shutil.rmtree(folder_in(state))
     assert find("latest", state) == part_path(demos, "20270101-000000-2", 1)
 
 
