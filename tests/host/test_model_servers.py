@@ -126,8 +126,11 @@ def test_signs(name: str, sign: Sign) -> None:
         ({"/v1/models": (200, "nginx", "<html>")}, "local", 1),
     ],
 )
-async def test_a_local_server_is_asked_once(gets: dict[str, Reply], found: str, most: int) -> None:
+async def test_a_local_server_is_asked_once(
+    gets: dict[str, Reply], found: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After its first good answer, without any key and following no redirect; it has no limits before and after."""
+    monkeypatch.setattr(model_servers, "LOAD_EVERY_S", 3600.0)  # what it is, and not what it has to do
     server = Server(gets)
     async with server.listening() as url, before(url) as proxy:
         await ask(proxy)
