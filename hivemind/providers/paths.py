@@ -109,7 +109,7 @@ _FREE_POSTS = re.compile(
             _VERSION + rb"/(?:deployments|environments|sessions|user_profiles|vaults)/" + _ID,
             _VERSION + rb"/(?:agents|deployments|dreams|environments|sessions|tunnels|vaults)/" + _ID + rb"/archive",
             _VERSION + rb"/deployments/" + _ID + rb"/(?:pause|unpause)",
-            _VERSION + rb"/environments/" + _ID + rb"/work/" + _ID + rb"(?:/(?:ack|heartbeat|stop))?",
+            _VERSION + rb"/environments/" + _ID + rb"/work(?:/" + _ID + rb")(?:/(?:ack|heartbeat|stop))?",
             _VERSION + rb"/sessions/" + _ID + rb"/(?:resources(?:/" + _ID + rb")?|threads/" + _ID + rb"/archive)",
             _VERSION + rb"/tunnels/" + _ID + rb"/(?:certificates(?:/" + _ID + rb"/archive)?|(?:reveal|rotate)_token)",
             _VERSION + rb"/user_profiles/" + _ID + rb"/(?:action_urls|enrollment_url)",
