@@ -365,7 +365,7 @@ def _open_circuit(lane: LaneState, name: str) -> Finding:
         return Finding("degraded", "circuit_forced", f"{name}circuit forced open", lane.lane, ends)
     reopens_in_s, text = lane.circuit_reopens_in_s, f"{name}circuit open{_quoted(lane)}"
     if reopens_in_s is None:
-        return Finding("degraded", "circuit_open", text, lane.lane, "until the fleet's probe succeeds")
+        return Finding("degraded", "circuit_open", text, lane.lane, "until a probe succeeds")
     return Finding("degraded", "circuit_open", text, lane.lane, f"probe in {_seconds(reopens_in_s)}", reopens_in_s)
 
 
