@@ -314,6 +314,7 @@ def most_at_once(journal: list[str]) -> int:
     return most
 
 
+@pytest.mark.e2e
 async def test_on_a_terminal(tmp_path: Path) -> None:
     """It shows what runs in place, and takes that away at the end."""
     ours, its = pty.openpty()

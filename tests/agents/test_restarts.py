@@ -104,6 +104,7 @@ async def test_not_after_a_signal(tmp_path: Path) -> None:
         assert starts(tmp_path) == 2
 
 
+@pytest.mark.e2e
 async def test_the_client_goes_on_in_its_session(tmp_path: Path) -> None:
     """Of a run and of a batch's task: what was said before the crash is there, and isn't asked again."""
     script = "claude -p hello; [ -e $HIVEMIND_AGENT ] || { touch $HIVEMIND_AGENT; exit 3; }"

@@ -326,6 +326,7 @@ async def test_the_result(tmp_path: Path) -> None:
         assert (crashed["state"]["exit_code"], len(on.times())) == (1, 1)
 
 
+@pytest.mark.e2e
 async def test_ctrl_c(tmp_path: Path) -> None:
     """It reaches the command, whose end is told; what was kept of it stays, because nothing came of this run."""
     async with stage(tmp_path) as on:

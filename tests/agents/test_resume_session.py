@@ -77,8 +77,8 @@ async def stopped_by_its_budget(on: Stage, *command: str) -> str:
 @pytest.mark.parametrize(
     "command",
     [
-        ["claude", "-p", "fix it"],
-        ["sh", "-c", "claude -p 'fix it'"],
+        pytest.param(["claude", "-p", "fix it"], marks=pytest.mark.slow),
+        pytest.param(["sh", "-c", "claude -p 'fix it'"], marks=pytest.mark.slow),
         ["sh", "-c", "echo fix it | claude -p"],
         ["work", "fix it"],
     ],

@@ -100,6 +100,7 @@ async def test_held_answers(tmp_path: Path) -> None:
         assert (tmp_path / "url").read_text() == f"{running.url}/hold-answers/agent/crew/v1\n"
 
 
+@pytest.mark.e2e
 async def test_the_command_line_stays_as_it_is(tmp_path: Path) -> None:
     """What follows -- isn't looked at, another -- and flags like ours included; standard streams are inherited."""
     async with before(tmp_path) as (_, place):
@@ -190,6 +191,7 @@ async def test_a_name_that_runs(tmp_path: Path) -> None:
     assert "hivemind: sleep-2: exit code 0" in other.err
 
 
+@pytest.mark.e2e
 async def test_brings_a_proxy_along(tmp_path: Path) -> None:
     """Where none runs, one is started that goes on: with the user's settings, and its log in a file. However short the
     run, its costs are known."""

@@ -128,6 +128,7 @@ async def test_nothing_a_terminal_obeys(
                         assert EVIL in "".join(texts(json.loads(out))), line
 
 
+@pytest.mark.e2e
 async def test_a_run_at_a_false_proxy(tmp_path: Path) -> None:
     """Nor does what tells of an agent's end."""
     async with desk(tmp_path) as at, serving(false(at.proxy.url, None)) as url:

@@ -212,6 +212,7 @@ async def test_wrong(tmp_path: Path, line: str, code: int, text: str) -> None:
         assert (await at.run(line)).both == (code, f"hivemind: {text}")
 
 
+@pytest.mark.e2e
 async def test_a_running_proxy_is_found(tmp_path: Path) -> None:
     """By its port, as the settings' file has it, and its note; and where none runs, that is said."""
     async with program(tmp_path) as serving:

@@ -260,6 +260,7 @@ def test_damage(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert len(err.splitlines()) == 1
 
 
+@pytest.mark.e2e
 def test_a_pipe_that_closes(folder: Path) -> None:
     """Whoever reads the first lines only, gets them at once and without complaint."""
     events = [began(), opened(), *(each for n in range(5000) for each in answered(101.0 + n, n))]

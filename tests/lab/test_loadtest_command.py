@@ -140,6 +140,7 @@ async def test_what_goes_wrong_is_counted(
     assert mock.stats.arrived == 4
 
 
+@pytest.mark.slow
 async def test_what_ends_without_an_answer_is_not_sent_twice(tmp_path: Path) -> None:
     """Not even on a connection that had served others; and where nothing is answered at all, that is an error."""
     file = journal(tmp_path / "run.jsonl", *asked(20))
