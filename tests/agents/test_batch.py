@@ -295,8 +295,11 @@ async def test_as_many_at_once_as_may(tmp_path: Path) -> None:
         name: {"priority": priority} for name, priority in zip("abcdef", ["low", "high", "normal"] * 2, strict=True)
     }
     async with served(tmp_path, max_agents=2) as (_, here):
-        here.write([Kind(name, works_s=0.1, more=more) for name, more in names.items()])
-        assert (await here.run()).code == 0
+        here.write([Kind(name, gated=True, more=more) for name, more in names.items()])
+        running = asyncio.ensure_future(here.run())
+        await here.journal_of(2)
+        here.open_gate()
+        assert (await running).code == 0
         begun = [line for line in here.journal if line.startswith("begin")]
         assert most_at_once(here.journal) == 2
         assert (sorted(begun[:2]), sorted(begun[-2:])) == (["begin b", "begin e"], ["begin a", "begin d"])
