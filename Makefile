@@ -21,6 +21,8 @@ DOCS = $(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest
 # Coverage isn't measured in processes that are forked, and on macOS they may crash in the system's libraries.
 PARALLEL = $(if $(COVERAGE)$(filter Darwin,$(shell uname)),-n $(JOBS) --dist worksteal $(COVERAGE:1=--cov),--forked $(JOBS))
+# What is covered is measured with whole programs too, since they are what some modules are for.
+QUICK = not slow and not clients$(if $(COVERAGE),, and not e2e)
 SUITABLE = import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 
 help: ## show this list
@@ -43,10 +45,10 @@ lint: $(VENV)/.ready
 	$(BIN)/python tests/contracts/cycles.py
 
 # Types and manual are checked on one core while the tests are collected and wait; what is wrong with them comes last.
-test: lint ## make check and the quick tests; with COVERAGE=1 also what they cover, which must be enough
+test: lint ## make check and the quick tests; with COVERAGE=1 also what they and whole programs cover
 	@log=$$(mktemp); { $(BIN)/mypy && $(DOCS); } >"$$log" 2>&1 & checks=$$!; \
 	trap 'kill $$checks 2>/dev/null; rm -f "$$log"; exit 130' INT TERM; \
-	code=0; $(PYTEST) $(PARALLEL) -m "not slow and not e2e and not clients" || code=$$?; \
+	code=0; $(PYTEST) $(PARALLEL) -m "$(QUICK)" || code=$$?; \
 	wait $$checks || code=1; cat "$$log"; rm -f "$$log"; exit $$code
 
 # What `make test` leaves out, and what it does only in small.
