@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
+from hivemind.records import replace
 from hivemind.scheduler.accounts import Spent
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.types import Priority, TaskSpec
@@ -22,13 +24,11 @@ ANONYMOUS = "api"
 """Author of a command without `who`."""
 
 
-@dataclass(frozen=True, slots=True)
-class NoInput:
+class NoInput(Struct, frozen=True):
     """An endpoint without query or body."""
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotQuery:
+class SnapshotQuery(Struct, frozen=True):
     """Which part of the snapshot the client has already."""
 
     run: str = ""
@@ -37,8 +37,7 @@ class SnapshotQuery:
     """`at` of the client's snapshot."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestsQuery:
+class RequestsQuery(Struct, frozen=True):
     """Which requests the client has already."""
 
     run: str = ""
@@ -46,18 +45,16 @@ class RequestsQuery:
     """The last answer's revision."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommandRequest:
+class CommandRequest(Struct, frozen=True):
     """A command by name, with the same fields as its event in the journal."""
 
     name: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = msgspec.field(default_factory=dict)
     who: str = ANONYMOUS
     """Author, shown in the log."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommandResult:
+class CommandResult(Struct, frozen=True):
     """The command that was executed, with all of its arguments."""
 
     name: str
@@ -65,8 +62,7 @@ class CommandResult:
     who: str
 
 
-@dataclass(frozen=True, slots=True)
-class KnobValues:
+class KnobValues(Struct, frozen=True):
     """Knobs to write to the settings file."""
 
     values: Mapping[str, float]
@@ -88,15 +84,13 @@ class DraftApproval(SettingsDraft):
     who: str = ANONYMOUS
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenFile:
+class WrittenFile(Struct, frozen=True):
     """Path of the file that was written."""
 
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotPart:
+class SnapshotPart(Struct, frozen=True):
     """A snapshot; its log lines and its lanes' curves may be the newest only."""
 
     run: str
@@ -112,8 +106,7 @@ class SnapshotPart:
     snapshot: Snapshot
 
 
-@dataclass(frozen=True, slots=True)
-class RequestsPart:
+class RequestsPart(Struct, frozen=True):
     """A page of requests, as :class:`hivemind.world.snapshot.Requests`."""
 
     run: str
@@ -123,8 +116,7 @@ class RequestsPart:
     changed: tuple[RequestView, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class About:
+class About(Struct, frozen=True):
     """Facts about the proxy for its clients."""
 
     run: str
@@ -145,8 +137,7 @@ class About:
     """Seconds without use after which it ends; 0: it runs until it is told to end."""
 
 
-@dataclass(frozen=True, slots=True)
-class TasksQuery:
+class TasksQuery(Struct, frozen=True):
     """Filter of the list of tasks."""
 
     batch: str | None = None
@@ -159,8 +150,7 @@ NOBODY = "no runner is there to start its command; hivemind work is one"
 """What a task without a runner waits for."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskState:
+class TaskState(Struct, frozen=True):
     """A task with its specification."""
 
     spec: TaskSpec
@@ -175,16 +165,14 @@ class TaskState:
     """False: it has a command, hasn't been started, and no runner is there that may start it."""
 
 
-@dataclass(frozen=True, slots=True)
-class TasksPart:
+class TasksPart(Struct, frozen=True):
     """The tasks, in order of submission."""
 
     run: str
     tasks: tuple[TaskState, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimRequest:
+class ClaimRequest(Struct, frozen=True):
     """A runner's request for the next eligible task with a command."""
 
     runner: str
@@ -198,8 +186,7 @@ class ClaimRequest:
     """False: it is only there, and is to get no task."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskClaim:
+class TaskClaim(Struct, frozen=True):
     """The claimed task, if any, and what is left of the batch, or (without one) of the tasks that it may claim."""
 
     task: TaskState | None
@@ -209,8 +196,7 @@ class TaskClaim:
     running: int
 
 
-@dataclass(frozen=True, slots=True)
-class PlaceRequest:
+class PlaceRequest(Struct, frozen=True):
     """A runner's request for a place for an agent's process, or (`running`) to keep it; sent every two seconds."""
 
     agent: str
@@ -253,8 +239,7 @@ class PlaceResponse:
     """Why it isn't even queued: its tree is too deep or too large. Empty: it is queued, or granted."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlaceRelease:
+class PlaceRelease(Struct, frozen=True):
     """Release a place: the process has ended, or won't be started."""
 
     agent: str
@@ -269,8 +254,7 @@ class PlaceRelease:
     """An operator ended the process, with a signal that its runner passed on; so it didn't crash."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunUsage:
+class RunUsage(Struct, frozen=True):
     """Usage, in the run that ended, of an agent and the agents that it started."""
 
     tokens: int
@@ -292,16 +276,14 @@ class RunUsage:
     """Agents without a run of which the same client sent requests meanwhile; none if the process failed."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentQuery:
+class AgentQuery(Struct, frozen=True):
     """Filter of the lists of budgets and checkpoints."""
 
     agent: str | None = None
     """None: all agents."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentBudget:
+class AgentBudget(Struct, frozen=True):
     """Usage and budget of an agent, or of all agents together."""
 
     agent: str | None
@@ -320,8 +302,7 @@ class AgentBudget:
     """The agent of the list whose usage includes this one's, because it is a sub-agent in that one's process."""
 
 
-@dataclass(frozen=True, slots=True)
-class OtherUsage:
+class OtherUsage(Struct, frozen=True):
     """What the agents used that aren't listed: those of long ago, when there were many."""
 
     day: Spent
@@ -329,8 +310,7 @@ class OtherUsage:
     ever: Spent
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetsPart:
+class BudgetsPart(Struct, frozen=True):
     """All budgets with their usage. What the others used, and the agents that aren't within another, adds up to the
     pool, today and in all; an agent's run may have begun later than the pool's."""
 
@@ -350,8 +330,7 @@ class BudgetsPart:
         return replace(self, others=OtherUsage(day, ever) if ever.tokens > 0 else None)
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointsPart:
+class CheckpointsPart(Struct, frozen=True):
     """Checkpoints of agents that were stopped or crashed, the newest first."""
 
     checkpoints: tuple[Checkpoint, ...]
@@ -359,8 +338,7 @@ class CheckpointsPart:
     """A line for each file that can't be read."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointDetail:
+class CheckpointDetail(Struct, frozen=True):
     """A checkpoint with its conversation."""
 
     checkpoint: Checkpoint
@@ -368,16 +346,14 @@ class CheckpointDetail:
     """The body of the agent's last request, or base64 text if that isn't JSON; None: it wasn't stored."""
 
 
-@dataclass(frozen=True, slots=True)
-class FleetAgents:
+class FleetAgents(Struct, frozen=True):
     """The agents of all proxies of the fleet; of this proxy alone where it is in none."""
 
     run: str
     agents: tuple[AgentView, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorBody:
+class ErrorBody(Struct, frozen=True):
     """The body of every response but a 200."""
 
     error: str

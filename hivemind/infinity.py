@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import is_dataclass
 from typing import Any, get_args, get_type_hints
 
-from msgspec import Struct
+from hivemind.records import names_of
 
 
 class Infinities:
-    """Where in a dataclass's JSON a null stands for a number without a limit."""
+    """Where in a record's JSON a null stands for a number without a limit."""
 
     def __init__(self, whole: type[Any]) -> None:
         hints = get_type_hints(whole)
@@ -19,7 +18,7 @@ class Infinities:
         self._mappings = [name for name, hint in hints.items() if hint == Mapping[str, float]]
         inner = {name: (get_args(hint) or (hint,))[0] for name, hint in hints.items()}
         made = [(name, hint) for name, hint in inner.items() if isinstance(hint, type)]
-        parts = [(name, Infinities(hint)) for name, hint in made if is_dataclass(hint) or issubclass(hint, Struct)]
+        parts = [(name, Infinities(hint)) for name, hint in made if names_of(hint) is not None]
         self._parts = [(name, part) for name, part in parts if part.any]
 
     @property

@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from textual.pilot import Pilot
@@ -31,6 +31,7 @@ from hivemind.journal.codec import line_of
 from hivemind.journal.index.player import Player
 from hivemind.journal.records import JournalBegan, JournalEnded
 from hivemind.prices import Prices
+from hivemind.records import replace
 from hivemind.scheduler.events import Event, Sampled
 from hivemind.settings import Settings
 from hivemind.text.humanise import short_count, short_duration

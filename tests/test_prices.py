@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -14,6 +13,7 @@ from genai_prices.data_snapshot import get_snapshot
 from genai_prices.types import ModelPrice
 
 from hivemind.prices import FRESH_S, MODELS_KEPT, Prices, _rates
+from hivemind.records import replace
 from hivemind.scheduler.types import DEAREST, Usage
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC).timestamp()

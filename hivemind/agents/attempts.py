@@ -15,8 +15,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from hivemind.agents import shim
 from hivemind.store.locks import is_locked
@@ -27,8 +28,7 @@ _SHIM = (sys.executable, "-I", "-S", shim.__file__)
 """Without site-packages, which it doesn't need: so it starts in 25 ms."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """How an attempt ended."""
 
     exit_code: int | None

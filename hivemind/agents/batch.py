@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from graphlib import TopologicalSorter
 
 import msgspec
@@ -21,6 +20,7 @@ from hivemind.agents.task_runner import TaskRunner, check_jobs
 from hivemind.api_types import ClaimRequest, TaskState
 from hivemind.control.client import ControlError
 from hivemind.errors import UsageError
+from hivemind.records import replace
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.tasks import OPEN

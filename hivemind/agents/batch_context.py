@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from hivemind.agents.plans.plan import Plan, PlannedTask
 from hivemind.agents.session import Ask, Session
@@ -232,8 +233,7 @@ class BatchContext(RunnerContext):
 # --- Files ------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class TaskOutcome:
+class TaskOutcome(Struct, frozen=True):
     """The result of an attempt."""
 
     how: str
@@ -252,8 +252,7 @@ class TaskOutcome:
     """Of the tokens, those that the providers didn't state."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunnerNote:
+class RunnerNote(Struct, frozen=True):
     """A runner that worked on tasks here."""
 
     plan: str

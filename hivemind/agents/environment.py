@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from urllib.parse import quote, urlsplit
 
@@ -16,6 +16,7 @@ from hivemind.agents.clients.shims import START, path_without_shims, shims_for
 from hivemind.api_types import PlaceResponse
 from hivemind.control.discovery import AGENT_VARIABLE, RUN_TOKEN_VARIABLE, STATE_VARIABLE, URL_VARIABLE, is_loopback
 from hivemind.providers.profiles import profile_for
+from hivemind.records import replace
 from hivemind.settings import without_secrets
 from hivemind.setup.clients import Target
 from hivemind.text.shells import TOKEN, TOKEN_VARIABLE

@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TextIO
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from hivemind.console import Console, printable
 from hivemind.text.humanise import dollars, plural, short_count, short_duration, usage
@@ -28,8 +30,7 @@ _SIGNS = {"bold": "1", "dim": "2", "good": "32", "bad": "31", "warn": "33"}
 _TONES = {"done": "good", "failed": "bad", "blocked": "warn", "skipped": "warn", "cancelled": "warn", "stopped": "warn"}
 
 
-@dataclass(slots=True)
-class TaskRow:
+class TaskRow(Struct):
     """A task of the batch, with all its attempts."""
 
     task: str
@@ -55,8 +56,7 @@ class TaskRow:
     """Of the tokens, those that the providers didn't state."""
 
 
-@dataclass(frozen=True, slots=True)
-class BatchProgress:
+class BatchProgress(Struct, frozen=True):
     """The batch at one moment."""
 
     batch: str

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import replace
 
 from hivemind.agents.resumption import resumption_in
 from hivemind.agents.run import AgentCommand, Foreground, RunOutcome, run_agent
 from hivemind.agents.session import Say, Session
+from hivemind.records import replace
 from hivemind.text.humanise import exit_text, short_duration
 
 FIRST_DELAY_S, LONGEST_DELAY_S = 1.0, 30.0

@@ -13,11 +13,11 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from hivemind.agents.clients.facts import RESUME_FILE_VARIABLE, RESUME_VARIABLE
 from hivemind.agents.clients.known import PROGRAMS, client_of
@@ -31,8 +31,7 @@ _MOST_PROMPTS = 200
 _LONGEST_PROMPT = 64 << 10
 
 
-@dataclass(frozen=True, slots=True)
-class Resumption:
+class Resumption(Struct, frozen=True):
     """The session to continue."""
 
     session: str

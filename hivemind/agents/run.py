@@ -11,8 +11,9 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
+
+from msgspec import Struct
 
 from hivemind.agents import descendants, scripts
 from hivemind.agents.clients.known import kind_in
@@ -25,6 +26,7 @@ from hivemind.api_types import PlaceRelease, PlaceRequest, PlaceResponse, RunUsa
 from hivemind.control.client import ControlClient, ControlError
 from hivemind.control.rights import Denied
 from hivemind.errors import HiveMindError, UsageError
+from hivemind.records import replace
 from hivemind.scheduler.accounts import Covers
 from hivemind.scheduler.commands import Rejected, SetBudget, SetPriority
 from hivemind.scheduler.places import ASK_EVERY_S
@@ -50,8 +52,7 @@ class CannotRun(HiveMindError):
         self.exit_code = code
 
 
-@dataclass(frozen=True, slots=True)
-class AgentCommand:
+class AgentCommand(Struct, frozen=True):
     """A command to run as an agent."""
 
     command: tuple[str, ...]
@@ -76,8 +77,7 @@ class AgentCommand:
         return self.cwd if self.worktree is None else self.worktree.start_of(agent, self.cwd)
 
 
-@dataclass(frozen=True, slots=True)
-class RunOutcome:
+class RunOutcome(Struct, frozen=True):
     """How the command ended, and what it used."""
 
     agent: str

@@ -15,8 +15,9 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.store.locks import is_locked
@@ -39,8 +40,7 @@ class WorktreeError(HiveMindError):
     """Git can't do it; the text has its words."""
 
 
-@dataclass(frozen=True, slots=True)
-class Worktree:
+class Worktree(Struct, frozen=True):
     """An agent's worktree and what it holds."""
 
     agent: str
@@ -86,8 +86,7 @@ class Worktree:
         return ", ".join([*(["in use"] if self.used else []), *parts])
 
 
-@dataclass(frozen=True, slots=True)
-class Base:
+class Base(Struct, frozen=True):
     """Where worktrees begin."""
 
     commit: str
@@ -120,8 +119,7 @@ class OpenWorktree:
         return self._repository.finish(self._agent, remove=remove)
 
 
-@dataclass(frozen=True, slots=True)
-class LeftWorktree:
+class LeftWorktree(Struct, frozen=True):
     """What became of a worktree when its agent's process had ended."""
 
     folder: Path
@@ -435,8 +433,7 @@ def _safe(agent: str) -> str:
     return made if made == agent else f"{made}-{hashlib.sha256(agent.encode()).hexdigest()[:6]}"
 
 
-@dataclass(frozen=True, slots=True)
-class WantedWorktree:
+class WantedWorktree(Struct, frozen=True):
     """That an agent starts in a worktree of its own."""
 
     repository: Repository

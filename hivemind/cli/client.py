@@ -10,12 +10,12 @@ import http.client
 import socket
 import ssl
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
+from msgspec import Struct
 
 from hivemind import __version__
 from hivemind.api_types import PREFIX, ErrorBody, SnapshotPart
@@ -105,8 +105,7 @@ class BadInput(ProxyError):
     exit_code = UsageError.exit_code
 
 
-@dataclass(frozen=True, slots=True)
-class ProxyClient:
+class ProxyClient(Struct, frozen=True):
     """A proxy's control API. Every method raises ProxyError."""
 
     place: ProxyAddress

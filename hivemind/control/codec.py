@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -21,6 +20,7 @@ import msgspec
 from hivemind import __version__
 from hivemind.api_types import SnapshotPart
 from hivemind.infinity import Infinities
+from hivemind.records import names_of, replace
 from hivemind.scheduler.types import Priority
 from hivemind.world.snapshot import CurvePoint, LaneView, Snapshot
 
@@ -109,7 +109,7 @@ def to_plain(value: Any) -> Any:
     if made in _PLAIN:
         return value
     if made not in _FIELDS:
-        _FIELDS[made] = tuple(each.name for each in fields(made)) if is_dataclass(made) else None
+        _FIELDS[made] = names_of(made)
     names = _FIELDS[made]
     if names is not None:
         return {name: to_plain(getattr(value, name)) for name in names}

@@ -7,11 +7,14 @@ import contextlib
 import ipaddress
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from msgspec import Struct
+
 from hivemind.errors import UsageError
+from hivemind.records import replace
 from hivemind.store.token_file import note_in, note_path, state_dir
 
 TOKEN_VARIABLE = "HIVEMIND_CONTROL_TOKEN"
@@ -33,8 +36,7 @@ class NoRunningProxy(UsageError):
     exit_code = 1
 
 
-@dataclass(frozen=True, slots=True)
-class ProxyAddress:
+class ProxyAddress(Struct, frozen=True):
     """Address of a proxy."""
 
     url: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import re
 from collections.abc import Iterator, Mapping
@@ -16,6 +15,7 @@ from hivemind.agent_names import LONGEST
 from hivemind.api_types import PREFIX, CommandRequest, ErrorBody, NoInput
 from hivemind.control.api import ENDPOINTS, TICKET, Endpoint
 from hivemind.control.parsing import COMMANDS, WHO_LENGTH
+from hivemind.records import names_of, required_of
 from hivemind.scheduler import ledger, tasks
 from hivemind.scheduler.commands import EXIT_CODES
 from hivemind.scheduler.operator.knobs import KNOBS, Knob
@@ -265,13 +265,13 @@ def _range(knob: Knob) -> dict[str, Any]:
 
 
 def _held(types: tuple[type[Any], ...]) -> set[type[Any]]:
-    """Return all dataclasses inside these types."""
+    """Return all records inside these types."""
     found: set[type[Any]] = set()
     left: list[Any] = list(types)
     while left:
         each = left.pop()
         left += getattr(each, "__args__", ())
-        if dataclasses.is_dataclass(each) and isinstance(each, type) and each not in found:
+        if isinstance(each, type) and names_of(each) is not None and each not in found:
             found.add(each)
             left += get_type_hints(each).values()
     return found
@@ -298,7 +298,7 @@ def _command_request() -> dict[str, Any]:
 
 
 def _one(name: str, made: type[Any], who: dict[str, Any]) -> dict[str, Any]:
-    needed = any(each.default is dataclasses.MISSING for each in dataclasses.fields(made))
+    needed = bool(required_of(made))
     return {
         "title": name,
         "description": _plain(inspect.getdoc(made) or ""),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import types
 from collections.abc import Mapping
 from functools import reduce
@@ -11,6 +10,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 import msgspec
 
+from hivemind.records import names_of, required_of
 from hivemind.redaction.text import holds_key
 from hivemind.scheduler.commands import Command, Conflict, Rejected
 from hivemind.scheduler.types import Priority
@@ -26,7 +26,7 @@ _NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: 
 
 
 def parse_as(made: type[T], values: Any, of: str, *, strict: bool = True) -> T:
-    """Convert a JSON object to a dataclass, priorities by name. `of` names the object in errors; unless `strict`, it is
+    """Convert a JSON object to a record, priorities by name. `of` names the object in errors; unless `strict`, it is
     a query: numbers are strings, and nothing is null.
 
     Raises: Rejected.
@@ -34,20 +34,20 @@ def parse_as(made: type[T], values: Any, of: str, *, strict: bool = True) -> T:
     if not isinstance(values, dict):
         raise Rejected(f"{of}: must be an object")
     hints = get_type_hints(made)
-    fields = {each.name: each for each in dataclasses.fields(made)}  # type: ignore[arg-type]  # made is a dataclass
+    names, required = names_of(made) or (), required_of(made)
     for name in values:
-        if name not in fields:
-            hint = did_you_mean(name, fields) or f"; there is {', '.join(fields) or 'none'}"
+        if name not in names:
+            hint = did_you_mean(name, names) or f"; there is {', '.join(names) or 'none'}"
             raise Rejected(f"{of}: no such argument {shown(name)}{hint}")
-    for name, each in fields.items():
-        if name not in values and each.default is each.default_factory is dataclasses.MISSING:
+    for name in names:
+        if name not in values and name in required:
             raise Rejected(f"{of}: {name} is missing; it must be {allowed(hints[name])}")
     return made(**{name: _converted(value, hints[name], f"{of}: {name}", strict) for name, value in values.items()})
 
 
 def _converted(value: Any, hint: Any, place: str, strict: bool) -> Any:
-    if dataclasses.is_dataclass(hint):
-        return parse_as(hint, value, place, strict=strict)  # type: ignore[arg-type]  # a type, since it is a hint
+    if names_of(hint) is not None:
+        return parse_as(hint, value, place, strict=strict)
     if get_origin(hint) is tuple and isinstance(value, list):
         inner = get_args(hint)[0]
         return tuple(_converted(each, inner, f"{place}[{n}]", strict) for n, each in enumerate(value))
@@ -75,7 +75,7 @@ def allowed(hint: Any) -> str:
         return listed([each.name.lower() for each in Priority])
     if get_origin(hint) is Literal:
         return listed(list(get_args(hint)))
-    if dataclasses.is_dataclass(hint):
+    if names_of(hint) is not None:
         return "an object"
     if get_origin(hint) is tuple:
         return "a list"

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Protocol
+
+from msgspec import Struct
 
 from hivemind.agent_names import same
 from hivemind.api_types import PlaceRelease, PlaceRequest
+from hivemind.records import replace
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.accounts import Budget
 from hivemind.scheduler.commands import Command, Conflict, Rejected
@@ -28,8 +30,7 @@ _OPERATOR = ""
 """Who decided something, in :class:`Rights`: the operator, or a run's agent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Principal:
+class Principal(Struct, frozen=True):
     """Whose a request is."""
 
     run: str | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from hivemind import api_types as api
 from hivemind.control.codec import to_plain
 from hivemind.control.parsing import WHO_LENGTH
 from hivemind.control.rights import Denied
+from hivemind.records import replace
 from hivemind.redaction.text import redact
 from hivemind.scheduler.commands import Command, SetBudget, SteerCommand, SubmitTasks
 from hivemind.world.snapshot import RequestDetail

@@ -8,7 +8,6 @@ one that comes twice doesn't undo a later one of another proxy.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import cast
 
 import msgspec
@@ -24,6 +23,7 @@ from hivemind.fleet.budgets import (
     Defaults,
     Demand,
 )
+from hivemind.records import replace
 from hivemind.scheduler.accounts import POOL, Budget, Covers, Period, Spent
 from hivemind.scheduler.config import BudgetConfig
 from hivemind.scheduler.shared_budgets import (

@@ -14,10 +14,10 @@ import logging
 import math
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
+from msgspec import Struct
 
 from hivemind.fleet.member import Membership
 from hivemind.fleet.messages import CREDITS_TTL_S, IDLE_SYNC_S, KICK_APART_S, SYNC_S, SyncReply, WindowLease
@@ -48,8 +48,7 @@ class Leases(Protocol):
     def lease_report(self, key: str) -> LaneReport | None: ...
 
 
-@dataclass(slots=True)
-class _Lane:
+class _Lane(Struct):
     key: str
     name: str
     """The fleet's."""

@@ -12,7 +12,8 @@ the store is away for all of them, ALONE otherwise.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from hivemind.fleet.messages import (
     CREDITS_TTL_S,
@@ -25,6 +26,7 @@ from hivemind.fleet.messages import (
     WindowDemand,
     WindowLease,
 )
+from hivemind.records import replace
 from hivemind.scheduler.lease import LaneReport, Lease, LeaseState, Source, StatedWindow, WindowKey, WindowReport
 from hivemind.scheduler.types import WindowKind
 
@@ -35,8 +37,7 @@ ALONE_SHARE = 0.01
 _RANKS: dict[Source, int] = {"assumed": 0, "refused": 0, "headers": 1, "settings": 2}
 
 
-@dataclass(slots=True)
-class _Pending:
+class _Pending(Struct):
     """A report that isn't answered yet."""
 
     seq: int

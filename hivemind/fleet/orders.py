@@ -10,14 +10,15 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from hivemind.control.codec import to_plain
 from hivemind.control.parsing import checked_who, command_from
 from hivemind.fleet.presence import Argument, StoreCalls, whole
+from hivemind.records import replace
 from hivemind.scheduler.commands import (
     Acknowledge,
     AddNote,
@@ -74,8 +75,7 @@ class StoreAway(Conflict):
     """The store wasn't reached, so other proxies weren't told."""
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteCommand:
+class RemoteCommand(Struct, frozen=True):
     """A command in an inbox."""
 
     id: str
@@ -86,8 +86,7 @@ class RemoteCommand:
     """By the store's clock, in seconds since the epoch."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommandOutcome:
+class CommandOutcome(Struct, frozen=True):
     """What a proxy answers."""
 
     member: str
@@ -164,8 +163,7 @@ class Inbox:
         return CommandOutcome(self._member, True)
 
 
-@dataclass(frozen=True, slots=True)
-class SentCommand:
+class SentCommand(Struct, frozen=True):
     """A command that proxies were to carry out, and what each answered."""
 
     outcomes: tuple[CommandOutcome, ...]

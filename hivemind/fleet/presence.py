@@ -11,13 +11,14 @@ import contextlib
 import logging
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import msgspec
+from msgspec import Struct
 
 from hivemind.control.codec import UNREADABLE, decode_snapshot, decompressed, snapshot_part
 from hivemind.fleet.store import StoreError
+from hivemind.records import replace
 from hivemind.redaction.text import identifier, label
 from hivemind.world.fleet import Member
 from hivemind.world.snapshot import AgentView, Snapshot
@@ -181,15 +182,13 @@ class Viewer:
         return {each: answer for each, answer in zip(ids, answers, strict=True) if isinstance(answer, bytes)}
 
 
-@dataclass(frozen=True, slots=True)
-class AgentsOnly:
+class AgentsOnly(Struct, frozen=True):
     """The part of a snapshot that a table of all machines' agents needs."""
 
     agents: tuple[AgentView, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(Struct, frozen=True):
     snapshot: AgentsOnly
 
 

@@ -17,12 +17,13 @@ import random
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.settings.store_address import store_address
@@ -72,8 +73,7 @@ class StoreError(HiveMindError):
         self.fault = fault
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+class Script(Struct, frozen=True):
     """A Lua script; Redis knows it by its digest after the first use."""
 
     text: str
@@ -84,8 +84,7 @@ class Script:
         return cls(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
-@dataclass(frozen=True, slots=True)
-class ScriptRun:
+class ScriptRun(Struct, frozen=True):
     """One call of a script, which has one key, so that every node of a cluster can run it."""
 
     script: Script

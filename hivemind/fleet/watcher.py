@@ -10,11 +10,11 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from hivemind.fleet import orders
 from hivemind.fleet.presence import StoreCalls, Viewer, unpack, unpack_agents
 from hivemind.fleet.store import StoreError
+from hivemind.records import replace
 from hivemind.scheduler.commands import Command
 from hivemind.world.fleet import Fleet, Member, gathered
 from hivemind.world.merge import ProxyPart, merged, merged_agents

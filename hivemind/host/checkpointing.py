@@ -11,15 +11,17 @@ import contextlib
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from hivemind.host.processes import Process, Processes
 from hivemind.providers.clients import Client
 from hivemind.providers.encoding import pack, unpack
 from hivemind.proxy.engine import Engine
+from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.tasks import OPEN, Task
 from hivemind.scheduler.types import Priority
@@ -61,8 +63,7 @@ ANSWER_WITHIN_S = 4.0
 """Longest wait of a runner that reports the end of a process, for its checkpoint."""
 
 
-@dataclass(slots=True)
-class _Stop:
+class _Stop(Struct):
     """An agent's stop, and the state of its checkpoint."""
 
     agent: str
@@ -319,8 +320,7 @@ def _used_up(state: ev.BudgetState) -> str:
     return f"{owner(state)} is used up ({how_used(state)})"
 
 
-@dataclass(slots=True)
-class Conversation:
+class Conversation(Struct):
     """An agent's newest request."""
 
     call: Call

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from hivemind.agent_names import same
 from hivemind.api_types import ClaimRequest, PlaceRelease, PlaceRequest, PlaceResponse, RunUsage, TaskClaim, TaskState
@@ -25,8 +26,7 @@ _REFUSED_KEPT = 1000
 _TO_START = ("waiting", "ready", "blocked")
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
+class Process(Struct, frozen=True):
     """How an agent's process was started. The command may hold secrets: it isn't for screens or logs."""
 
     command: tuple[str, ...]

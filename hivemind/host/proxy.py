@@ -9,11 +9,12 @@ import logging
 import random
 import time
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, replace
 from heapq import nsmallest
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from hivemind import __version__
 from hivemind import api_types as api
@@ -40,6 +41,7 @@ from hivemind.proxy.asgi import Receive, Scope, Send
 from hivemind.proxy.data_plane import DataPlane, Fields, LocalApp
 from hivemind.proxy.engine import Engine, Hooks
 from hivemind.proxy.routing import open_routes
+from hivemind.records import replace
 from hivemind.redaction.forms import text_finder
 from hivemind.scheduler.accounts import Account
 from hivemind.scheduler.commands import Acknowledge, Command, NotKnown
@@ -92,8 +94,7 @@ _WAITING_WITH_BODIES = 64 << 20
 """Bytes that may wait for the disk if bodies are recorded."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Struct, frozen=True):
     """Where a proxy keeps what outlives it; by default nowhere."""
 
     store: Store | None = None

@@ -13,13 +13,13 @@ import logging
 import os
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import msgspec
+from msgspec import Struct
 
 from hivemind.agent_names import fold
 from hivemind.control.proof import RUN_PREFIX
@@ -33,8 +33,7 @@ _log = logging.getLogger(__name__)
 _KEY_BYTES = 32
 
 
-@dataclass(slots=True)
-class _Run:
+class _Run(Struct):
     agent: str
     tag: str | None
     """Of the runner; None: it ran when the proxy was started, and its runner hasn't come back yet."""

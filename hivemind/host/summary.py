@@ -7,8 +7,9 @@ import logging
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from hivemind.console import Console
 from hivemind.errors import HiveMindError
@@ -44,8 +45,7 @@ _WORDS = {"ended": "finished", "died": "died", "spent": "used up the budget"}
 _TROUBLE = ("died", "refused", "spent", "stopped")
 
 
-@dataclass(frozen=True, slots=True)
-class Journal:
+class Journal(Struct, frozen=True):
     """A journal that can be looked at again."""
 
     path: Path

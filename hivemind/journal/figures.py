@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from hivemind.journal.wait_causes import WaitCauses
 from hivemind.journal.waits import WaitingRequest, WaitsFold
@@ -17,8 +18,7 @@ _ENDS = ("answered", "failed", "refused", "left")
 _TOKENS = ("tokens", "wasted_tokens", "unpriced_tokens")
 
 
-@dataclass(frozen=True, slots=True)
-class Waits:
+class Waits(Struct, frozen=True):
     """How long requests of one priority waited, in the queue and between attempts, in seconds."""
 
     requests: int
@@ -27,8 +27,7 @@ class Waits:
     longest_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(Struct, frozen=True):
     """A run in numbers."""
 
     agents: int

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from itertools import chain
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import Struct, field
 
 from hivemind.errors import UsageError
 from hivemind.journal.codec import begin_of, event_if_any
@@ -26,6 +26,7 @@ from hivemind.journal.files import parts_from, parts_in
 from hivemind.journal.read.reader import beginning, gc_paused, open_journal, readable
 from hivemind.journal.records import Gap, JournalBegan
 from hivemind.processes import on_cores
+from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Price, Usage
 from hivemind.world.lanes import cut_of, marks_of
@@ -61,8 +62,7 @@ _ANY = (event_if_any, None)
 """What decodes the lines of any kind."""
 
 
-@dataclass(slots=True)
-class TokenSpending:
+class TokenSpending(Struct):
     """Tokens and their cost."""
 
     tokens: int = 0
@@ -101,8 +101,7 @@ class TokenSpending:
         self.dollars += other.dollars
 
 
-@dataclass(slots=True)
-class Cost:
+class Cost(Struct):
     """What an agent, a model or a tree has used."""
 
     name: str = ""
@@ -195,8 +194,7 @@ class _Sampled(msgspec.Struct, gc=False):
     lanes: tuple[_Lane, ...]
 
 
-@dataclass(slots=True)
-class _Gauges:
+class _Gauges(Struct):
     """A lane in one column."""
 
     low: float
@@ -212,8 +210,7 @@ Used = tuple[str, str, str, str, bool, int]
 """Agent, model, lane, tier of service, whether it is wasted, and the place of the length in :data:`PRICE_BOUNDS`."""
 
 
-@dataclass(slots=True)
-class _Column:
+class _Column(Struct):
     ended: int = 0
     attempts: int = 0
     failed: int = 0

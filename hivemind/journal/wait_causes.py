@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from hivemind.text.humanise import share
 from hivemind.world.gates import GATES
@@ -51,8 +52,7 @@ _LEAST_TOLD = 0.005
 PAUSED, RATE_LIMITED, CIRCUIT, SLOTS, LEVEL, WINDOWS, FLEET, OTHER, HELD, BUDGET, TASK, RETRY = range(12)
 
 
-@dataclass(frozen=True, slots=True)
-class WaitCauses:
+class WaitCauses(Struct, frozen=True):
     """How long requests waited, by what kept them."""
 
     seconds: Mapping[str, float] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from hivemind.journal.lane_waits import LANE_CAUSES, STAGGER_S, LaneWaits
@@ -27,6 +27,7 @@ from hivemind.journal.wait_causes import (
     WaitCauses,
     causes_of,
 )
+from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.lane import MOST_STAGGERED

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Generic, Literal, TypeVar
+
+from msgspec import Struct
 
 from hivemind.journal.figures import Figures
 from hivemind.scheduler.types import Priority
@@ -23,8 +24,7 @@ answer the same number of requests, so that time and cost can't be compared; emp
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Measure(Generic[T]):
+class Measure(Struct, Generic[T], frozen=True):
     """A figure by which runs are compared."""
 
     name: str

@@ -7,12 +7,13 @@ here does I/O or reads a clock; the time is an argument where a date is compared
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal, Protocol
 
+from msgspec import Struct, field
+
 from hivemind.scheduler.config import AimdConfig
-from hivemind.scheduler.types import Computed, Failure, Usage, Utilisation, WindowReading, record
+from hivemind.scheduler.types import Computed, Failure, Usage, Utilisation, WindowReading
 
 Headers = Sequence[tuple[bytes, bytes]]
 """Names in lower case."""
@@ -38,8 +39,7 @@ class StreamForm(Enum):
     """Unknown; it is forwarded as it arrives."""
 
 
-@record
-class Facts:
+class Facts(Struct, frozen=True):
     """The fields of a request that scheduling needs."""
 
     model: str = ""
@@ -68,8 +68,7 @@ class Facts:
     """What it begins that goes on after its reply."""
 
 
-@record
-class WorkSign:
+class WorkSign(Struct, frozen=True):
     """What a reply says of work that goes on after it."""
 
     name: str
@@ -83,8 +82,7 @@ class WorkSign:
     """Ids of files with its results."""
 
 
-@dataclass(slots=True)
-class TapState:
+class TapState(Struct):
     """What a tap has read of one reply so far."""
 
     usage: Usage | None = None
@@ -156,8 +154,7 @@ class Tap(Protocol):
         """Handle the clean end of the body. Returns as :meth:`feed` does."""
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(Struct, frozen=True):
     """What is assumed of a provider before its first reply (paper, Table of provider defaults)."""
 
     name: str
@@ -190,8 +187,7 @@ class Profile:
     comes then. A shorter timeout doesn't hold. 0: it is no server at home."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """What a reply's headers say about rate windows."""
 
     readings: tuple[WindowReading, ...] = ()

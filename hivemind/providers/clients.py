@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from hivemind.providers.base import Headers
 from hivemind.providers.times import parse_number
+from hivemind.records import replace
 from hivemind.scheduler.types import Priority
 
 _NODE_S = 290.0
@@ -29,8 +31,7 @@ BRIDGED_S = 130.0
 Retry-After is at least this divided by the tries it has left."""
 
 
-@dataclass(frozen=True, slots=True)
-class TryAgain:
+class TryAgain(Struct, frozen=True):
     """The form of a temporary refusal after which a program asks again by itself. The default is a careful one, for
     programs that aren't known."""
 
@@ -61,8 +62,7 @@ class TryAgain:
 UNKNOWN = TryAgain()
 
 
-@dataclass(frozen=True, slots=True)
-class Client:
+class Client(Struct, frozen=True):
     """The client of one request."""
 
     name: str = ""

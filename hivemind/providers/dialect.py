@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 
@@ -18,6 +17,7 @@ from hivemind.providers.errors import ErrorObject, error_object
 from hivemind.providers.outline import SHORT, Outline, is_object
 from hivemind.providers.taps import Reader, form_of, is_short_json, read_whole, tap_for
 from hivemind.providers.work import BatchReader, JobReader
+from hivemind.records import replace
 from hivemind.scheduler.types import Failure
 
 REFUSAL_HEADER = b"x-hivemind-refusal"

@@ -9,11 +9,11 @@ from __future__ import annotations
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
 import brotli
+from msgspec import Struct, field
 
 from hivemind.providers.base import Headers
 
@@ -56,8 +56,7 @@ class _Unpacker(Protocol):
         """Return the output of one step, which may be empty. Raises the library's own error."""
 
 
-@dataclass(slots=True)
-class _Zlib:
+class _Zlib(Struct):
     """gzip (RFC 1952) of one or more members, or deflate with its zlib header (RFC 1950) or, as often sent, without."""
 
     _gzip: bool
@@ -105,8 +104,7 @@ class _Zlib:
         return zlib.decompressobj(15 if wrapped else -15)
 
 
-@dataclass(slots=True)
-class _Brotli:
+class _Brotli(Struct):
     _decompressor: brotli.Decompressor = field(default_factory=brotli.Decompressor)
     more: bool = False
 
@@ -120,8 +118,7 @@ class _Brotli:
         return piece
 
 
-@dataclass(slots=True)
-class _Zstd:
+class _Zstd(Struct):
     """zstd (RFC 8878) of one or more frames."""
 
     _frame: zstd.ZstdDecompressor | None = None

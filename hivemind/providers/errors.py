@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 
 from hivemind.providers import json_fields
@@ -22,6 +22,7 @@ from hivemind.providers.meaning import meaning_of, plain_words
 from hivemind.providers.table import SEARCHED, Meaning, Provider
 from hivemind.providers.times import duration_delay
 from hivemind.providers.waits import Leaf, leaves, stated_wait
+from hivemind.records import replace
 from hivemind.redaction.text import redact, shortened
 from hivemind.scheduler.types import Failure, FailureKind, WindowKind, WindowReading
 

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from base64 import b64decode
 from binascii import Error as BinasciiError
-from dataclasses import dataclass, field
-from struct import Struct
+from struct import Struct as Packed
 from struct import error as StructError
 from zlib import crc32
 
 import msgspec
+from msgspec import Struct, field
 
 from hivemind.providers import json_fields
 from hivemind.providers.json_fields import Shape
 from hivemind.providers.sse import MAX_RECORD
 
-_PRELUDE = Struct("!III")
-_LENGTH = Struct("!H")
+_PRELUDE = Packed("!III")
+_LENGTH = Packed("!H")
 _SIZES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 """Bytes of a header's value by its type; 6 and 7, bytes and text, state their length."""
 _CRC = 4
@@ -27,8 +27,7 @@ _CHUNK = Shape("bytes:text")
 _SAID = Shape("message")
 
 
-@dataclass(slots=True)
-class FrameSplitter:
+class FrameSplitter(Struct):
     """Splitter of frames into blocks as of server-sent events, for the same readers: its type, its payload. The bytes
     that a frame of `invoke` wraps are an event of the model's own."""
 
@@ -99,6 +98,6 @@ def frame(names: dict[str, str], payload: bytes) -> bytes:
         bytes((len(name),)) + name.encode() + b"\x07" + _LENGTH.pack(len(value)) + value.encode()
         for name, value in names.items()
     )
-    sizes = Struct("!II").pack(_PRELUDE.size + len(headers) + len(payload) + _CRC, len(headers))
+    sizes = Packed("!II").pack(_PRELUDE.size + len(headers) + len(payload) + _CRC, len(headers))
     body = sizes + crc32(sizes).to_bytes(4) + headers + payload
     return body + crc32(body).to_bytes(4)

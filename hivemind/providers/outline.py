@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 SHORT = 1024 * 1024
 """Largest decoded body in bytes that a dialect reads whole in one step, which takes 10 ms at worst."""
@@ -56,8 +57,7 @@ _HEAD = SAMPLE + 64
 """Bytes of a string's start by which a payload is recognised."""
 
 
-@dataclass(slots=True)
-class Outline:
+class Outline(Struct):
     """The outline of one object. Anything else gives an empty one."""
 
     failed: str = ""

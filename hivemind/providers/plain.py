@@ -6,7 +6,8 @@ and an attempt that reached the upstream isn't retried.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from hivemind.providers import json_fields
 from hivemind.providers.anthropic import AnthropicReader
@@ -20,6 +21,7 @@ from hivemind.providers.sse import fields
 from hivemind.providers.taps import Reader
 from hivemind.providers.tiers import tier_of
 from hivemind.providers.work import RESPONSE, background_work, batch_facts, job_facts
+from hivemind.records import replace
 from hivemind.scheduler.types import Usage
 
 _TEXT = ("application/json", "text/", "application/x-www-form-urlencoded")
@@ -111,8 +113,7 @@ _SIGNS: tuple[tuple[re.Pattern[bytes], type[Reader]], ...] = (
 """By what an event shows: the reader of its stream."""
 
 
-@dataclass(slots=True)
-class PlainTap:
+class PlainTap(Struct):
     """A tap whose reply begins with its first byte, or with the id of the work that it begins. Unless it is a stream of
     a known dialect, it is complete at any end, and its errors aren't classified."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from functools import lru_cache
 from typing import Literal
 from urllib.parse import urlsplit
 
 from hivemind.providers.base import Profile
+from hivemind.records import replace
 from hivemind.scheduler.config import AimdConfig, LaneConfig
 from hivemind.upstream.origin import is_local
 

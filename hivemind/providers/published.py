@@ -8,13 +8,13 @@ anybody; of these only what was published for Claude Fable 5 on 2026-10-17 is kn
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from hivemind.errors import UsageError
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
+class Published(Struct, frozen=True):
     """The limits a minute of one class of models, which share them."""
 
     models: str

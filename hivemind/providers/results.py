@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
 from functools import partial
+
+from msgspec import Struct, field
 
 from hivemind.providers import json_fields
 from hivemind.providers.anthropic import AnthropicReader
@@ -22,6 +23,7 @@ from hivemind.providers.sse import LineSplitter
 from hivemind.providers.taps import Reader, StreamTap, read_whole, tap_for
 from hivemind.providers.tiers import BATCH
 from hivemind.providers.work import BatchReader, JobReader, goes_on
+from hivemind.records import replace
 
 _ID = r"/(?P<id>[^/:]+)"
 _POLLS: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -123,8 +125,7 @@ class DeferredReader(PlainReader):
         self.state.work = WorkSign(self._name, "background", goes_on=False)
 
 
-@dataclass(slots=True)
-class EitherTap:
+class EitherTap(Struct):
     """Two taps of a reply that has one of two forms under the same path: Gemini's batches are at OpenAI's path too."""
 
     first: Tap
@@ -238,8 +239,7 @@ _LONGEST = 8192
 """Bytes of the longest that is searched for."""
 
 
-@dataclass(slots=True)
-class GoogleScanner:
+class GoogleScanner(Struct):
     """Finds what a batch of Gemini's states, wherever that stands: one JSON document, or one a line, of any length."""
 
     slice_bytes: int = 16 * 1024

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import parse_qsl
+
+from msgspec import Struct
 
 from hivemind.providers.base import Headers
 from hivemind.providers.profiles import PROFILES, profile_for
@@ -27,8 +28,7 @@ _MOST_FIELDS = 100
 """Fields of a query that are read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Provider:
+class Provider(Struct, frozen=True):
     """The signs by which requests for one provider are recognised."""
 
     name: str
@@ -176,8 +176,7 @@ def provider_of(name: str, url: str, profile: str) -> str:
     return found.lastgroup or "" if found else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(Struct, frozen=True):
     """What the head of a request says about whom it is for."""
 
     owner: str | None

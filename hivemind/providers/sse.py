@@ -6,9 +6,10 @@ size; a larger one is dropped, and splitting resumes at the next.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
+
+from msgspec import Struct, field
 
 MAX_RECORD = 16 * 1024 * 1024
 """Largest record in bytes; images in a closing event take a few megabytes."""
@@ -53,8 +54,7 @@ class Splitter(Protocol):
         """Return a last record without separator at the end of the stream."""
 
 
-@dataclass(slots=True)
-class _Buffer:
+class _Buffer(Struct):
     """The incomplete end of a stream; no byte is searched twice for a separator."""
 
     _separator: bytes
@@ -102,8 +102,7 @@ class _Buffer:
         return rest
 
 
-@dataclass(slots=True)
-class SseSplitter:
+class SseSplitter(Struct):
     """Splitter of an event stream into blocks: the lines of one event, joined by LF. Comments between events are
     blocks of their own, or omitted if there are many."""
 
@@ -182,8 +181,7 @@ def prefill_in(comments: bytes) -> tuple[int, int] | None:
     return (read, total) if read <= total and total else None
 
 
-@dataclass(slots=True)
-class LineSplitter:
+class LineSplitter(Struct):
     """Splitter of newline-delimited JSON into lines."""
 
     slice_bytes: int = 16 * 1024
@@ -204,8 +202,7 @@ class LineSplitter:
         return [line] if line else []
 
 
-@dataclass(slots=True)
-class ArraySplitter:
+class ArraySplitter(Struct):
     """Splitter of a JSON array into its objects; a bare object counts as an array of one."""
 
     slice_bytes: int = 4 * 1024

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
 
+from msgspec import Struct
+
 SEARCHED = 1000
 """Characters of a refusal's text that are searched for words and waits: of hostile text in some 2 ms, of usual text in
 less than one."""
@@ -185,8 +187,7 @@ class Sign(Row):
         return server.startswith(self.server)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Provider:
+class Provider(Struct, frozen=True, kw_only=True):
     """A provider, gateway or server."""
 
     name: str

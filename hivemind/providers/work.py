@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from functools import reduce
 from operator import add
 
@@ -13,6 +12,7 @@ from hivemind.providers.counts import usage_in, usage_of
 from hivemind.providers.json_fields import Members, Shape
 from hivemind.providers.taps import Reader
 from hivemind.providers.tiers import BATCH
+from hivemind.records import replace
 from hivemind.scheduler.types import Usage
 
 _GOES_ON = frozenset(

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from hivemind import agent_names
 from hivemind.providers.base import Facts
@@ -15,6 +14,7 @@ from hivemind.providers.outline import SHORT
 from hivemind.providers.paths import METHOD_OVERRIDES, dialect_for, is_free
 from hivemind.proxy.asgi import Scope, StepRunner
 from hivemind.proxy.routing import Routes
+from hivemind.records import replace
 from hivemind.redaction.text import label, redact
 from hivemind.redaction.values import credentials_in
 from hivemind.settings.origin import Origin

@@ -11,8 +11,9 @@ import hmac
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from hivemind.journal.write.bodies import Bodies
 from hivemind.providers.clients import client_of, without_websocket
@@ -60,8 +61,7 @@ MAX_CACHED_HEAD = 16 << 10
 """Bytes in memory of the largest head that is cached."""
 
 
-@dataclass(frozen=True, slots=True)
-class LocalApp:
+class LocalApp(Struct, frozen=True):
     """An application that the proxy serves itself, on the socket of the traffic."""
 
     serve: Callable[[Scope, RequestPath, Receive, Send], Awaitable[None]]
@@ -71,8 +71,7 @@ class LocalApp:
     """Answers a request that is refused by its head, as one from a page that may not use the proxy."""
 
 
-@dataclass(slots=True)
-class Head:
+class Head(Struct):
     """What is known of a request before its body is read."""
 
     fields: Fields

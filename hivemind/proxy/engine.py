@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from hivemind.agent_names import BadName, KnownNames, normalised
 from hivemind.providers.base import Limits
 from hivemind.proxy.day_clock import DayClock
+from hivemind.records import replace
 from hivemind.redaction.text import redact
 from hivemind.scheduler import invariants
 from hivemind.scheduler.accounts import Account
@@ -47,8 +49,7 @@ class Server(Protocol):
         """Go on: the scheduler has granted or refused the request."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Unattended:
+class _Unattended(Struct, frozen=True):
     """Serves a request whose reply is over, but not the work that it began."""
 
     engine: Engine
@@ -66,8 +67,7 @@ class FleetWorks(Protocol):
     def claim(self, names: Sequence[str], then: Callable[[bool, str], object], *, sure: bool) -> None: ...
 
 
-@dataclass(slots=True)
-class Hooks:
+class Hooks(Struct):
     """What an engine calls when something has happened."""
 
     watched: dict[type[Event], Callable[[Any], object]] = field(default_factory=dict)

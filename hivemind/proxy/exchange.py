@@ -12,7 +12,8 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from hivemind.journal.write.bodies import BodyRecorder
 from hivemind.providers.base import Limits, StreamForm, Tap, TapState, WorkSign
@@ -54,6 +55,7 @@ from hivemind.proxy.streaming import (
     UsageHold,
     usage_so_far,
 )
+from hivemind.records import replace
 from hivemind.scheduler.ledger import warning_of
 from hivemind.scheduler.ticket import FINAL_STATUS, Refusal, Ticket, TicketState
 from hivemind.scheduler.types import Failure, FailureKind, Usage
@@ -84,8 +86,7 @@ _TEXTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
+class Shared(Struct, frozen=True):
     """What all exchanges of a proxy have in common."""
 
     engine: Engine

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from hivemind.proxy.asgi import Scope
 
@@ -11,8 +12,7 @@ _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,9})[ \t]*\r\n", re.IGN
 _MOST_DIGITS = 9
 
 
-@dataclass(frozen=True, slots=True)
-class KnownHead:
+class KnownHead(Struct, frozen=True):
     """The head of a request that was parsed, checked and served. Another one may differ in the body's length alone."""
 
     before: bytes

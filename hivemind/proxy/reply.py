@@ -4,7 +4,8 @@ attempt may still replace."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from hivemind.providers.base import Facts, StreamForm
 from hivemind.providers.clients import TryAgain
@@ -16,6 +17,7 @@ from hivemind.providers.sse import SseSplitter, fields
 from hivemind.providers.taps import FRAMES_TYPE, form_of
 from hivemind.proxy.asgi import StepRunner
 from hivemind.proxy.response_writer import ResponseWriter
+from hivemind.records import replace
 from hivemind.scheduler.admission.retry import MAX_PAUSE_S
 from hivemind.scheduler.types import Failure, FailureKind
 from hivemind.settings import Origin
@@ -42,8 +44,7 @@ _ENCODED = (b"content-length", b"content-encoding", b"content-md5", b"content-di
 _ABOUT_BODY = (b"content-type", b"content-encoding", b"content-length")
 
 
-@dataclass(frozen=True, slots=True)
-class FailedReply:
+class FailedReply(Struct, frozen=True):
     """A reply that counts as a failure, passed on unless a retry brings a better one."""
 
     response: UpstreamResponse

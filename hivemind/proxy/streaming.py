@@ -7,6 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+import msgspec
+from msgspec import Struct
+
 from hivemind.providers.base import Steps, Tap, TapState
 from hivemind.providers.openai import without_usage
 from hivemind.proxy.cycle import Cycle
@@ -29,14 +32,13 @@ MOST_HELD = 64 << 10
 """Bytes of an event that are held; a longer one is passed on as it comes."""
 
 
-@dataclass(slots=True)
-class EventHold:
+class EventHold(Struct):
     """Holds what has come of an event until its end has, since a client can do nothing with a part of one. So what was
     passed on ends with a whole event, after which an error event can follow where the stream breaks off."""
 
     ends: tuple[bytes, ...]
     """Every way in which an event can end."""
-    held: bytearray = field(default_factory=bytearray)
+    held: bytearray = msgspec.field(default_factory=bytearray)
     is_between: bool = False
     """What was passed on ends with a whole event."""
     idle: bool = False
@@ -69,7 +71,6 @@ class EventHold:
         return max(at + len(mark) if (at := data.rfind(mark, start)) >= 0 else 0 for mark in self.ends)
 
 
-@dataclass(slots=True)
 class UsageHold(EventHold):
     """Takes the usage out too that the client of a chat stream didn't ask for."""
 
@@ -135,8 +136,7 @@ class Splice:
         self.response.relay = None
 
 
-@dataclass(slots=True, eq=False)
-class StreamProgress:
+class StreamProgress(Struct, eq=False):
     """What one stream has brought so far."""
 
     ticket: Ticket
@@ -146,7 +146,7 @@ class StreamProgress:
     """Content has come since the last report."""
     reads: bool = False
     """More is waited for from upstream, not for the client."""
-    patience: asyncio.Timeout = field(default_factory=partial(asyncio.timeout, None))
+    patience: asyncio.Timeout = msgspec.field(default_factory=partial(asyncio.timeout, None))
     """Ends the stream once it expires."""
     _chars: int = -1
     _decided_at: float = 0.0
@@ -235,8 +235,7 @@ def _estimated(ticket: Ticket, output: int, tier: str) -> Usage:
     return Usage(input_tokens=tokens_in, output_tokens=output, estimated_tokens=tokens_in + output, tier=tier)
 
 
-@dataclass(frozen=True, slots=True)
-class KeepaliveTiming:
+class KeepaliveTiming(Struct, frozen=True):
     """When a waiting stream is begun, and how often it gets a sign of life."""
 
     after_s: float

@@ -12,10 +12,11 @@ characters that follows is consumed once.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 _ALNUM = "A-Za-z0-9"
 _WORD = "A-Za-z0-9_"
@@ -179,8 +180,7 @@ _RARE = "_-.~=QZXJVKYzqjxBWGULPTDkvFHMNbCRSOAEI0123456789wfygpumcdhlrsniotae/:"
 """Characters from the rare to the frequent in prose, code and JSON."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Alternative:
+class _Alternative(Struct, frozen=True):
     """A part of the pattern, tried at each place of its anchor."""
 
     anchor: str
@@ -267,8 +267,7 @@ def _special() -> list[_Alternative]:
     return special
 
 
-@dataclass(frozen=True, slots=True)
-class Finder:
+class Finder(Struct, frozen=True):
     """The compiled table, for text or for bytes."""
 
     pattern: re.Pattern[Any]

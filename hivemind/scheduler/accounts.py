@@ -8,11 +8,13 @@ when that began.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from msgspec import Struct, field
+
+from hivemind.records import replace
 from hivemind.scheduler.events import BudgetState
-from hivemind.scheduler.types import Usage, record
+from hivemind.scheduler.types import Usage
 
 Period = Literal["run", "day", "ever"]
 Covers = Literal["agent", "subtree"]
@@ -20,8 +22,7 @@ Covers = Literal["agent", "subtree"]
 POOL = ""  # the name of the pool, where an agent's name is expected
 
 
-@dataclass(slots=True)
-class Spent:
+class Spent(Struct):
     """Tokens and dollars used so far. Only an account's own count is ever changed."""
 
     tokens: int = 0
@@ -49,8 +50,7 @@ class Spent:
 NOTHING = Spent()  # never changed
 
 
-@record
-class Unpriced:
+class Unpriced(Struct, frozen=True):
     """What a request used before prices were known: its tokens are counted, its dollars aren't yet."""
 
     provider: str
@@ -58,8 +58,7 @@ class Unpriced:
     usage: Usage
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(Struct, frozen=True):
     """A ceiling in tokens, in dollars, or in both; the one that is reached first holds.
 
     Raises: ValueError: a ceiling isn't above 0.
@@ -84,8 +83,7 @@ class Budget:
 NO_BUDGET = Budget()
 
 
-@dataclass(slots=True)
-class Share:
+class Share(Struct):
     """What this proxy may use of a budget that other proxies count against too, as their store answered last
     (:mod:`.shared_budgets`)."""
 
@@ -111,8 +109,7 @@ Estimate = tuple[int, float]
 """Tokens and dollars."""
 
 
-@dataclass(slots=True, eq=False)
-class Account:
+class Account(Struct, eq=False):
     """A count, what of it is only estimated, and a budget if there is one."""
 
     owner: str | None  # an agent's name; None: all agents

@@ -7,9 +7,10 @@ The scheduler's `apply` checks and carries them out in one place; a command that
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
+
+from msgspec import Struct
 
 from hivemind.scheduler.accounts import Covers, Period
 from hivemind.scheduler.types import Priority, TaskSpec
@@ -47,16 +48,14 @@ def some(names: Iterable[str]) -> str:
     return ", ".join(known[:_SOME]) + (" …" if len(known) > _SOME else "") if known else "none yet"
 
 
-@dataclass(frozen=True, slots=True)
-class SetPriority:
+class SetPriority(Struct, frozen=True):
     """Give an agent another priority; its waiting tickets move at once."""
 
     agent: str
     priority: Priority
 
 
-@dataclass(frozen=True, slots=True)
-class Tune:
+class Tune(Struct, frozen=True):
     """Turn a knob (:mod:`.operator.knobs`) while everything runs, on all lanes or an upstream's, and later ones."""
 
     knob: str
@@ -66,55 +65,48 @@ class Tune:
     """Without effect on a knob that all upstreams share."""
 
 
-@dataclass(frozen=True, slots=True)
-class PinLevel:
+class PinLevel(Struct, frozen=True):
     """Hold the concurrency level at a value, or (None) give it back to AIMD."""
 
     level: float | None
     lane: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SetCircuit:
+class SetCircuit(Struct, frozen=True):
     """Let the circuit run by itself, force it open or closed, or send one probe now."""
 
     mode: Literal["auto", "open", "closed", "probe"]
     lane: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PauseAdmissions:
+class PauseAdmissions(Struct, frozen=True):
     """Grant nothing more (requests in flight go on), or resume."""
 
     paused: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PauseAgent:
+class PauseAgent(Struct, frozen=True):
     """Hold an agent's requests in the queue, or release them."""
 
     agent: str
     paused: bool
 
 
-@dataclass(frozen=True, slots=True)
-class BoostAgent:
+class BoostAgent(Struct, frozen=True):
     """Treat an agent as CRITICAL for some seconds, or (0) no longer."""
 
     agent: str
     for_s: float = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class StopAgent:
+class StopAgent(Struct, frozen=True):
     """Stop an agent: end its requests in flight, refuse waiting and later ones; or accept its requests again."""
 
     agent: str
     stopped: bool
 
 
-@dataclass(frozen=True, slots=True)
-class CutRequest:
+class CutRequest(Struct, frozen=True):
     """End the attempt of one of an agent's requests, of which nothing comes any more, without blaming the upstream."""
 
     agent: str
@@ -125,8 +117,7 @@ class CutRequest:
     error."""
 
 
-@dataclass(frozen=True, slots=True)
-class SetBudget:
+class SetBudget(Struct, frozen=True):
     """Limit what an agent, or (None) all agents together, may use; without a ceiling of either kind, lift the limit.
 
     An agent that wasn't seen yet is known from then on.
@@ -141,8 +132,7 @@ class SetBudget:
     """`subtree`: count the agents that it started too. None: as before, else the agent alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class BeginAgent:
+class BeginAgent(Struct, frozen=True):
     """Report that an agent's process is about to start: its run begins, and it isn't stopped any more."""
 
     agent: str
@@ -155,8 +145,7 @@ class BeginAgent:
     """Its process runs already, and only this proxy is new: if it was stopped, it still is."""
 
 
-@dataclass(frozen=True, slots=True)
-class EndAgent:
+class EndAgent(Struct, frozen=True):
     """Report that an agent's process has ended: it isn't live any more, and its place is free."""
 
     agent: str
@@ -165,23 +154,20 @@ class EndAgent:
     """An operator ended it, with a signal that its runner passed on."""
 
 
-@dataclass(frozen=True, slots=True)
-class SubmitTasks:
+class SubmitTasks(Struct, frozen=True):
     """Add tasks to the graph, all of them or none."""
 
     tasks: tuple[TaskSpec, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimTask:
+class ClaimTask(Struct, frozen=True):
     """Start an eligible task, by a runner or by its agent itself."""
 
     task: str
     runner: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FinishTask:
+class FinishTask(Struct, frozen=True):
     """End a running task."""
 
     task: str
@@ -195,45 +181,39 @@ class FinishTask:
     running one."""
 
 
-@dataclass(frozen=True, slots=True)
-class CancelTask:
+class CancelTask(Struct, frozen=True):
     """Cancel a task that hasn't ended; what waits for it is blocked or skipped."""
 
     task: str
 
 
-@dataclass(frozen=True, slots=True)
-class RetryTask:
+class RetryTask(Struct, frozen=True):
     """Retry a task that failed or was cancelled: it is eligible once its predecessors are done, and what it blocked
     waits again."""
 
     task: str
 
 
-@dataclass(frozen=True, slots=True)
-class SetTaskPriority:
+class SetTaskPriority(Struct, frozen=True):
     """Give a task another priority, and all that it waits for at least that."""
 
     task: str
     priority: Priority
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetTasks:
+class ForgetTasks(Struct, frozen=True):
     """Forget a batch's tasks, of which none may be running."""
 
     batch: str
 
 
-@dataclass(frozen=True, slots=True)
-class Drain:
+class Drain(Struct, frozen=True):
     """Refuse waiting and later requests, and let those in flight finish; or take requests again."""
 
     draining: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseLane:
+class ReleaseLane(Struct, frozen=True):
     """End a pause that the provider asked for, and forget what its headers stated of used-up rate windows."""
 
     lane: str
@@ -243,8 +223,7 @@ AlertRule = Literal["died", "hung", "wait", "budget", "circuit", "spend"]
 """What an alert may be about; see :mod:`hivemind.world.alerts`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Acknowledge:
+class Acknowledge(Struct, frozen=True):
     """Acknowledge alerts: those about an agent or lane, those of a rule, or (neither) all. Nothing else changes."""
 
     about: str | None = None
@@ -255,8 +234,7 @@ NOTE_MOST = 200
 """Most characters of a note."""
 
 
-@dataclass(frozen=True, slots=True)
-class AddNote:
+class AddNote(Struct, frozen=True):
     """Write a note, which stands at this moment on the curve, in the log, the journal and the report."""
 
     text: str

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
 
+from msgspec import Struct, field
 
-@dataclass(frozen=True, slots=True)
-class AimdConfig:
+
+class AimdConfig(Struct, frozen=True):
     """AIMD backpressure (paper, equation 2)."""
 
     alpha: float = 0.5  # added to the level a step
@@ -19,8 +19,7 @@ class AimdConfig:
     latency_target_s: float = 2.0  # L_target
 
 
-@dataclass(frozen=True, slots=True)
-class CircuitConfig:
+class CircuitConfig(Struct, frozen=True):
     """Circuit breaker (paper, equation 3)."""
 
     window: int = 20  # results looked at (N)
@@ -30,8 +29,7 @@ class CircuitConfig:
     """Hold requests that can wait for it, or fail them all fast as the paper does."""
 
 
-@dataclass(frozen=True, slots=True)
-class RetryConfig:
+class RetryConfig(Struct, frozen=True):
     """Transparent retry (paper, equation 4)."""
 
     base_s: float = 1.0  # d_base
@@ -50,8 +48,7 @@ class RetryConfig:
     that it meets no wave."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueConfig:
+class QueueConfig(Struct, frozen=True):
     """The queue in front of the gate."""
 
     max_depth: int = 25_000  # waiting tickets of all lanes together; each takes about 16 KB with its connection
@@ -65,8 +62,7 @@ class QueueConfig:
     bounds it where grants are quick."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaneConfig:
+class LaneConfig(Struct, frozen=True):
     """A lane as its provider's profile and the user's settings make it."""
 
     upstream: str  # name of the upstream, for people
@@ -87,8 +83,7 @@ class LaneConfig:
     circuit: CircuitConfig = field(default_factory=CircuitConfig)
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetConfig:
+class BudgetConfig(Struct, frozen=True):
     """Ceilings that hold until others are set (paper, Token Budget Management)."""
 
     tokens: int | None = None  # of each agent
@@ -101,8 +96,7 @@ class BudgetConfig:
     known; else, or always, report it and count its tokens; or refuse it."""
 
 
-@dataclass(frozen=True, slots=True)
-class SchedulerConfig:
+class SchedulerConfig(Struct, frozen=True):
     """Everything that isn't configured by lane."""
 
     queue: QueueConfig = field(default_factory=QueueConfig)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from hivemind.scheduler.lease import SPARE, StatedWindow
 from hivemind.scheduler.types import Priority
@@ -18,8 +19,7 @@ FLOW_S = 3.0  # the time constant of what is used a second
 ROUNDING = 1e-6  # amounts went through JSON, and were added up in another order
 
 
-@dataclass(slots=True)
-class Terms:
+class Terms(Struct):
     """What holds for every window of a lane under its present lease."""
 
     by_credits: bool = True
@@ -30,8 +30,7 @@ class Terms:
     members: int = 1
 
 
-@dataclass(slots=True, eq=False)
-class Credits:
+class Credits(Struct, eq=False):
     """One window's credits, and its use since the last report."""
 
     terms: Terms

@@ -8,13 +8,12 @@ from the proxy's monotonic clock. No event carries a credential or request conte
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from hivemind.scheduler.config import LaneConfig
-from hivemind.scheduler.types import FailureKind, Price, Priority, Usage, Utilisation, WindowKind, WindowReading, record
+from hivemind.scheduler.types import FailureKind, Price, Priority, Usage, Utilisation, WindowKind, WindowReading
 
 
 class Event(Struct, frozen=True):
@@ -215,8 +214,7 @@ class BoostEnded(Event, frozen=True):
     agent: str
 
 
-@record
-class BudgetState:
+class BudgetState(Struct, frozen=True):
     """A budget and how much of it is used; part of :class:`BudgetWarned` and :class:`Sampled`."""
 
     owner: str | None
@@ -247,8 +245,7 @@ class BudgetState:
         return max(tokens, 0.0 if self.dollars is None else self.used_dollars / self.dollars)
 
 
-@record
-class WorkState:
+class WorkState(Struct, frozen=True):
     """Work of an agent that goes on after the replies that began it (:mod:`.work`); part of :class:`Sampled`."""
 
     agent: str
@@ -422,8 +419,7 @@ class ResetDoubted(Event, frozen=True):
     absurd: bool  # no rate window lasts so long, so the reset counts as not stated
 
 
-@dataclass(frozen=True, slots=True)
-class WindowState:
+class WindowState(Struct, frozen=True):
     """One rate window at a moment; part of :class:`LaneState`."""
 
     family: str
@@ -444,8 +440,7 @@ class WindowState:
     """What this proxy used of it, where others may too; None: there are no others."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(Struct, frozen=True):
     """What keeps a waiting ticket at a moment; part of :class:`LaneState`."""
 
     ticket: int
@@ -470,8 +465,7 @@ credits don't cover the request; a budget of the agent's is used up; the operato
 others; between two attempts; another request writes the beginning of its prompt to the provider's cache."""
 
 
-@dataclass(frozen=True, slots=True)
-class FamilyHold:
+class FamilyHold(Struct, frozen=True):
     """A family of models of which nothing is sent, though of others of the lane; part of :class:`LaneState`."""
 
     family: str
@@ -480,8 +474,7 @@ class FamilyHold:
     opens_in_s: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseGauges:
+class LeaseGauges(Struct, frozen=True):
     """What a lane is leased at a moment; part of :class:`LaneState`."""
 
     state: str
@@ -499,8 +492,7 @@ class LeaseGauges:
     """Since the lease; None: there was none yet."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaneState:
+class LaneState(Struct, frozen=True, kw_only=True):
     """A lane's gauges at a moment; part of :class:`Sampled`."""
 
     lane: str

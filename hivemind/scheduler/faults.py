@@ -12,8 +12,9 @@ these words may be chance, and it takes :data:`SURE_OF_CHANCE`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from hivemind.scheduler.types import Failure
 
@@ -24,8 +25,7 @@ CHANCE_S = 60.0
 KEPT = 256  # requests remembered as failing whenever they come
 
 
-@dataclass(slots=True)
-class Fault:
+class Fault(Struct):
     """The 500s of one request that came in the same words."""
 
     words: int

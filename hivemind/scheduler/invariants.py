@@ -13,10 +13,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import TypeVar
+
+from msgspec import Struct
 
 from hivemind.scheduler.accounts import Account
 from hivemind.scheduler.admission.queue import AWAITED_S
@@ -33,8 +34,7 @@ _ROUNDING = 1e-9
 """Share by which sums of amounts may differ, because they were added up in another order."""
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(Struct, frozen=True):
     """An invariant that doesn't hold."""
 
     rule: str

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
+
+from msgspec import Struct
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.admission.aimd import Aimd, Gate
@@ -56,8 +57,7 @@ TOGETHER_S = 10.0
 """Refusals of two families of models no further apart, without an answer in between, are about the lane."""
 
 
-@dataclass(slots=True)
-class Pause:
+class Pause(Struct):
     """A pause that the provider asked for, and how its end is spaced out; of the lane, or of a family of models."""
 
     until: float = -math.inf

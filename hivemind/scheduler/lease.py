@@ -15,9 +15,10 @@ The scheduler itself grants nothing past the end of a lease, because timers of a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
+
+from msgspec import Struct, field
 
 from hivemind.scheduler.types import WindowKind
 
@@ -42,8 +43,7 @@ class LeaseState(Enum):
     ALONE = "alone"  # only this proxy may be cut off, so the others may use nearly everything
 
 
-@dataclass(slots=True)
-class Lease:
+class Lease(Struct):
     """What a lane may use from now on, as of one answer of the store or, without one, of the proxy's own judgement."""
 
     state: LeaseState
@@ -90,8 +90,7 @@ class Lease:
     waiting: int | None = None  # likewise those that wait
 
 
-@dataclass(slots=True)
-class StatedWindow:
+class StatedWindow(Struct):
     """The newest statement of the provider's headers about a window."""
 
     limit: float
@@ -100,8 +99,7 @@ class StatedWindow:
     reset_in_s: float | None
 
 
-@dataclass(slots=True)
-class WindowReport:
+class WindowReport(Struct):
     """One window of a lane since the report before."""
 
     used: dict[int, float] = field(default_factory=dict)
@@ -123,8 +121,7 @@ class WindowReport:
     changes: int = 0  # the number of its changes that the last two are about
 
 
-@dataclass(slots=True)
-class LaneReport:
+class LaneReport(Struct):
     """What a lane used since its last report, and what it wants."""
 
     windows: dict[WindowKey, WindowReport]

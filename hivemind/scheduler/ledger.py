@@ -8,7 +8,8 @@ rest, nothing more is granted, so a budget is overshot by no more than what was 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from hivemind.scheduler.accounts import NO_BUDGET, NOTHING, POOL, Account, Budget, Period, Share, Spent, Unpriced
 from hivemind.scheduler.agents import Agents
@@ -16,7 +17,7 @@ from hivemind.scheduler.commands import Rejected, SetBudget
 from hivemind.scheduler.config import BudgetConfig
 from hivemind.scheduler.events import BudgetState, BudgetWarned, Event, PriceUnknown
 from hivemind.scheduler.ticket import FINAL_STATUS, Agent, Refusal, Ticket, TicketState
-from hivemind.scheduler.types import DEAREST, Price, Usage, record
+from hivemind.scheduler.types import DEAREST, Price, Usage
 
 WARN_SHARE = 0.85
 MOST_TOKENS = 10**15  # a ceiling that every reader of a snapshot can represent exactly
@@ -27,8 +28,7 @@ MOST_WAITING = 1000  # usages of an agent that wait for prices; the tokens of mo
 DEEPEST = 16  # generations that a request is charged to; deeper ones are taken to be made up
 
 
-@dataclass(slots=True)
-class Review:
+class Review(Struct):
     """What follows from a change of budgets, or of what was used of them."""
 
     agents: list[Agent] = field(default_factory=list)  # agents that may have to be held or released
@@ -36,8 +36,7 @@ class Review:
     """Agents whose waiting tickets are to be refused."""
 
 
-@record
-class _Waiting:
+class _Waiting(Struct, frozen=True):
     """A usage that waits for its price."""
 
     what: Unpriced

@@ -24,7 +24,8 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from hivemind.scheduler.credits import RING_S, Credits
 from hivemind.scheduler.lease import Source, StatedWindow
@@ -60,8 +61,7 @@ _LARGEST = 1e15
 """Allowances beyond it are cut: sums of them stay exact enough, and no integer is too large for a float."""
 
 
-@dataclass(slots=True, eq=False)
-class Charge:
+class Charge(Struct, eq=False):
     """What one attempt takes from one window: an estimate until it is settled."""
 
     at: float

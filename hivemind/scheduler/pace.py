@@ -13,7 +13,8 @@ batches gives more, up to its knee.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 ALONE = 1.001
 """Requests in flight on average, up to which a request counts as alone."""
@@ -27,8 +28,7 @@ _WORTH = 1.1
 _DOUBLE = 2  # steps
 
 
-@dataclass(slots=True)
-class Alone:
+class Alone(Struct):
     """What one kind of answer takes without load, in seconds: the largest of three bounds."""
 
     any_s: float = math.inf
@@ -59,8 +59,7 @@ class Alone:
             self.output_token_s = took_s / outputs
 
 
-@dataclass(slots=True)
-class Pace:
+class Pace(Struct):
     """What answers of one family of models take alone."""
 
     first: Alone
@@ -74,8 +73,7 @@ class Pace:
         return cls(Alone(), Alone(), Alone())
 
 
-@dataclass(slots=True)
-class _Throughput:
+class _Throughput(Struct):
     mean: float = 0.0
     samples: int = 0
     at: float = -math.inf

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import field
 from itertools import islice
+
+from msgspec import Struct, field
 
 from hivemind.scheduler.accounts import NOTHING, POOL, Account, Budget, Spent, Unpriced
 from hivemind.scheduler.dispatcher import Dispatcher
 from hivemind.scheduler.events import AgentRecalled, BudgetWarned
 from hivemind.scheduler.tasks import SavedTask
 from hivemind.scheduler.ticket import Agent
-from hivemind.scheduler.types import Priority, record
+from hivemind.scheduler.types import Priority
 from hivemind.scheduler.work import Work
 
 
-@record
-class AccountCounts:
+class AccountCounts(Struct, frozen=True):
     """The counts of one account."""
 
     ever: Spent = field(default_factory=Spent)
@@ -30,8 +30,7 @@ class AccountCounts:
     """Known use of requests in flight; it counts as used if no later record is written."""
 
 
-@record
-class SavedAgent:
+class SavedAgent(Struct, frozen=True):
     """An agent, or the pool."""
 
     name: str
@@ -53,8 +52,7 @@ class SavedAgent:
         return self.priority is not None or self.paused or self.stopped or self.budget is not None
 
 
-@record
-class Unsaved:
+class Unsaved(Struct, frozen=True):
     """What changed since the last call."""
 
     agents: dict[str, SavedAgent] = field(default_factory=dict)

@@ -11,7 +11,8 @@ a tree are limited. What is beyond is refused rather than queued, because what i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 LEASE_S = 15.0  # a place that wasn't asked for in this time is free again
 KEPT_S = 6.0  # the same, for a place held since an earlier run of the proxy
@@ -22,8 +23,7 @@ _LONGEST = 64
 """Ancestors remembered of an agent, where the depth isn't limited."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlaceLimits:
+class PlaceLimits(Struct, frozen=True):
     """Limits of agents' processes; 0: no limit."""
 
     most: int = 0
@@ -34,8 +34,7 @@ class PlaceLimits:
     """Agents of one tree that run or queue: the first, and all that it and they have started."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlaceAnswer:
+class PlaceAnswer(Struct, frozen=True):
     """Whether a process may run."""
 
     granted: bool
@@ -49,8 +48,7 @@ Ancestor = tuple[str, int]
 """An agent, and the number of its place, so that it isn't taken for a later one of its name."""
 
 
-@dataclass(slots=True)
-class Place:
+class Place(Struct):
     """One agent's place, held or queued for."""
 
     agent: str

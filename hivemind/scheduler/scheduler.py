@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 
+from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler import persistence
 from hivemind.scheduler.accounts import POOL, Account, Period

@@ -11,9 +11,11 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
 from itertools import islice
 
+from msgspec import Struct, field
+
+from hivemind.records import replace
 from hivemind.scheduler.accounts import POOL, Account, Budget, Estimate, Share, Spent
 from hivemind.scheduler.config import BudgetConfig
 from hivemind.scheduler.dispatcher import Dispatcher
@@ -34,8 +36,7 @@ AccountKey = tuple[str, str]
 """Owner (:data:`~hivemind.scheduler.accounts.POOL`: all agents), and `agent`, `subtree` or `all`."""
 
 
-@dataclass(slots=True)
-class AccountReport:
+class AccountReport(Struct):
     """One account with a budget, as it stands here."""
 
     key: AccountKey
@@ -55,8 +56,7 @@ class AccountReport:
     alone: bool  # likewise
 
 
-@dataclass(slots=True)
-class BudgetsReport:
+class BudgetsReport(Struct):
     """What this proxy tells the others."""
 
     accounts: list[AccountReport]
@@ -69,8 +69,7 @@ class BudgetsReport:
     more: bool = False  # there are others under which requests wait
 
 
-@dataclass(slots=True)
-class AccountShare:
+class AccountShare(Struct):
     """The answer for one account."""
 
     key: AccountKey
@@ -81,8 +80,7 @@ class AccountShare:
     alone: bool = False
 
 
-@dataclass(slots=True)
-class BudgetsLease:
+class BudgetsLease(Struct):
     """What this proxy may use, and what was decided elsewhere."""
 
     until: float  # the accounts' parts hold as long, by the scheduler's clock

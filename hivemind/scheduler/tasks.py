@@ -10,15 +10,18 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import Literal
 
+from msgspec import Struct
+
+from hivemind.records import replace
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.commands import Conflict, NotKnown, Rejected, some
 from hivemind.scheduler.ticket import FINAL_STATUS, Agent, Refusal
-from hivemind.scheduler.types import Priority, TaskSpec, record
+from hivemind.scheduler.types import Priority, TaskSpec
 
 TASK_STATES = ("waiting", "ready", "running", "done", "failed", "blocked", "skipped", "cancelled")
 """Waits for predecessors; eligible; being worked on; ended well; ended badly; a predecessor ended badly, and it waits
@@ -34,8 +37,7 @@ ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _ENDED = {"failed": "failed", "cancelled": "was cancelled", "skipped": "was skipped"}
 
 
-@record
-class SavedTask:
+class SavedTask(Struct, frozen=True):
     """A task, as a restart must know it."""
 
     spec: TaskSpec

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal
 
+from msgspec import Struct
+
 from hivemind.scheduler.accounts import Account, Budget, Spent
 from hivemind.scheduler.events import Arrived, AttemptFailed, BudgetState
 from hivemind.scheduler.faults import Fault
@@ -35,8 +37,7 @@ FINAL_STATUS = 400
 403 Codex asks six times and aider nine (docs/results-failures.md)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """Why a ticket was refused, and when the client may try again."""
 
     reason: str
@@ -159,8 +160,7 @@ class Agent:
         return Priority.NORMAL if base is None else base
 
 
-@dataclass(slots=True, eq=False)
-class Ticket:
+class Ticket(Struct, eq=False):
     """A request's place in the scheduler, which owns it; others only read."""
 
     id: int

@@ -7,22 +7,10 @@ from one monotonic clock; token counts are whole tokens.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, IntEnum
-from typing import Literal, TypeVar, dataclass_transform
+from typing import Literal
 
-T = TypeVar("T")
-
-
-@dataclass_transform(frozen_default=True)
-def record(cls: type[T]) -> type[T]:
-    """Make an immutable dataclass, as far as the type checker is concerned.
-
-    It isn't frozen at run time, because then each field costs a call when an object is made, and a dozen of these are
-    made for every request.
-    """
-    make: Callable[[type[T]], type[T]] = dataclass(slots=True)
-    return make(cls)
+from msgspec import Struct
 
 
 class Priority(IntEnum):
@@ -77,8 +65,7 @@ class FailureKind(Enum):
     """The request itself is at fault (4xx); says nothing about the upstream's health."""
 
 
-@record
-class Usage:
+class Usage(Struct, frozen=True):
     """Tokens of one response, in the parts that providers price and limit differently."""
 
     input_tokens: int = 0
@@ -158,8 +145,7 @@ DEAREST = "*"
 """In place of a model: the dearest one that the provider is known to sell."""
 
 
-@dataclass(frozen=True, slots=True)
-class WindowReading:
+class WindowReading(Struct, frozen=True):
     """One rate window as a provider's reply stated it."""
 
     kind: WindowKind
@@ -168,8 +154,7 @@ class WindowReading:
     reset_in_s: float | None  # seconds from the reply until the window is whole again; None: not stated
 
 
-@dataclass(frozen=True, slots=True)
-class Utilisation:
+class Utilisation(Struct, frozen=True):
     """A share of a long plan limit that is used up (Anthropic's `unified` headers); shown, never acted on."""
 
     name: str
@@ -180,16 +165,14 @@ class Utilisation:
     status: str
 
 
-@dataclass(frozen=True, slots=True)
-class Computed:
+class Computed(Struct, frozen=True):
     """How long a server says that it computed an answer, in seconds, without what it kept the request waiting."""
 
     prompt_s: float
     answer_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """A failed attempt, as the proxy reports it to the scheduler."""
 
     kind: FailureKind
@@ -207,8 +190,7 @@ class Failure:
     """It comes from a model server at home itself."""
 
 
-@record
-class Request:
+class Request(Struct, frozen=True):
     """What the scheduler needs to know of one request."""
 
     agent: str
@@ -237,8 +219,7 @@ class Request:
     isn't known."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskSpec:
+class TaskSpec(Struct, frozen=True):
     """A task as it is submitted (paper, Priority Queue with Dependency DAG)."""
 
     id: str

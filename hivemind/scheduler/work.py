@@ -12,12 +12,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from msgspec import Struct, field
+
+from hivemind.records import replace
 from hivemind.scheduler.events import WorkState
 from hivemind.scheduler.ticket import Ticket
-from hivemind.scheduler.types import record
 
 Kind = Literal["background", "batch", "video", "job"]
 UNBOOKED: dict[Kind, str] = {
@@ -35,8 +36,7 @@ LONGEST_S = 48 * 3600.0
 """What isn't in the background counts as ended after this time; providers end batches after 24 or 48 hours."""
 
 
-@record
-class Work:
+class Work(Struct, frozen=True):
     """What is remembered of one."""
 
     agent: str
@@ -50,8 +50,7 @@ class Work:
     """Ids of files with its results."""
 
 
-@dataclass(slots=True)
-class Works:
+class Works(Struct):
     """All that is remembered, by id."""
 
     by_id: dict[str, Work] = field(default_factory=dict)

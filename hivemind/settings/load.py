@@ -5,18 +5,19 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from hivemind.console import print_note
 from hivemind.errors import UsageError
 from hivemind.parser import Parser
+from hivemind.records import replace
 from hivemind.redaction.text import printable, redact
 from hivemind.settings.model import Settings
 from hivemind.settings.options import PREFIX, add_flags, find, given_flags, number_given, options, sections
@@ -33,8 +34,7 @@ _LONGEST_PROBLEM = 160
 """Characters of what is wrong in a file that isn't trusted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct, frozen=True):
     """One value as the user gave it."""
 
     path: tuple[str, ...]

@@ -6,7 +6,6 @@ import ipaddress
 import json
 import re
 import ssl
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -16,6 +15,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from hivemind.errors import UsageError
 from hivemind.providers.profiles import PROFILES, ProfileName, assumed_lane
+from hivemind.records import replace
 from hivemind.redaction.values import credentials_of_url, longest_first
 from hivemind.scheduler import config
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig

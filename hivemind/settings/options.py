@@ -8,12 +8,12 @@ import inspect
 import sys
 import types
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
+from msgspec import Struct
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
@@ -29,8 +29,7 @@ _DESTINATION = "setting:"
 """Prefix of settings in a namespace, so that a command's own flags can't clash with one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(Struct, frozen=True):
     """One setting: its names, default and allowed values."""
 
     path: Path

@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from hivemind.control.discovery import is_loopback, is_public
 from hivemind.setup.frameworks import FRAMEWORKS, Framework
@@ -34,8 +35,7 @@ Language = Literal["shell", "command", "toml", "json", "dotenv", "python", "java
 """`shell` sets variables of the shell that starts the client, `command` is a program to be run once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """The proxy, and the agent that is to reach it."""
 
     url: str
@@ -59,8 +59,7 @@ class Target:
         return self.named if not self.token else self.named.replace(self.url, f"{self.url}/token/{TOKEN}", 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Snippet:
+class Snippet(Struct, frozen=True):
     """Lines to paste into a shell or a file."""
 
     where: str
@@ -70,8 +69,7 @@ class Snippet:
     language: Language = "shell"
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
+class Steps(Struct, frozen=True):
     """What a client has of its own."""
 
     snippets: tuple[Snippet, ...]
@@ -83,8 +81,7 @@ class Steps:
     """What can't be done, said before anything else."""
 
 
-@dataclass(frozen=True, slots=True)
-class Client:
+class Client(Struct, frozen=True):
     """A program, or a kind of program, that can be pointed at the proxy at least in part."""
 
     name: str
@@ -110,8 +107,7 @@ def client(
     return made
 
 
-@dataclass(frozen=True, slots=True)
-class Instructions:
+class Instructions(Struct, frozen=True):
     """How to point a client at a proxy."""
 
     client: Client

@@ -5,11 +5,10 @@ Tried with the programs in `tests/clients/frameworks`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Framework:
+class Framework(Struct, frozen=True):
     """What is said of a framework."""
 
     name: str

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import plistlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 Manager = Literal["systemd", "launchd"]
 LABEL = "dev.hivemind.proxy"
@@ -41,8 +42,7 @@ WantedBy=default.target
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
+class Service(Struct, frozen=True):
     """A file that has the system run the proxy, and what to do with it."""
 
     path: Path

@@ -14,12 +14,12 @@ import time
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Literal
 
 import msgspec
+from msgspec import Struct, field
 
 from hivemind.agent_names import same
 from hivemind.scheduler.accounts import Spent
@@ -43,8 +43,7 @@ _END = b"\n}\n"
 _NOTHING = b"null"
 
 
-@dataclass(frozen=True, slots=True)
-class TaskPlace:
+class TaskPlace(Struct, frozen=True):
     """Where a task of the agent's stood."""
 
     id: str
@@ -58,8 +57,7 @@ class TaskPlace:
     waited_for_by: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StoppedRequest:
+class StoppedRequest(Struct, frozen=True):
     """The request that the conversation was the body of."""
 
     method: str
@@ -73,8 +71,7 @@ class StoppedRequest:
     """When it came, in seconds since the epoch."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClientSession:
+class ClientSession(Struct, frozen=True):
     """A client's own session, which it can continue."""
 
     client: str
@@ -84,8 +81,7 @@ class ClientSession:
     """Sessions of this run before it, each of another call of the client."""
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(Struct, frozen=True):
     """All but the conversation."""
 
     name: str
@@ -123,8 +119,7 @@ class Checkpoint:
     format: int = FORMAT
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """A checkpoint and its file."""
 
     checkpoint: Checkpoint

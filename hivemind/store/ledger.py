@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 
+from hivemind.records import replace
 from hivemind.scheduler.accounts import Spent
 from hivemind.scheduler.scheduler import Scheduler
 from hivemind.store.schema import SavedBatch, SavedRun

@@ -6,15 +6,16 @@ import logging
 import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields, replace
 from typing import TypeVar
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from hivemind import earlier
+from hivemind.records import replace
 from hivemind.scheduler.persistence import SavedAgent, Unsaved
 from hivemind.scheduler.tasks import OPEN, SavedTask
-from hivemind.scheduler.types import record
 from hivemind.scheduler.work import Work
 
 _log = logging.getLogger(__name__)
@@ -55,8 +56,7 @@ _WORK = "CREATE TABLE IF NOT EXISTS work (id TEXT PRIMARY KEY, began REAL NOT NU
 """Earlier versions leave these two tables alone, so they need no step from one version to the next."""
 
 
-@dataclass(frozen=True, slots=True)
-class SavedRun:
+class SavedRun(Struct, frozen=True):
     """One run of an agent's process, which the runner started."""
 
     id: int
@@ -73,8 +73,7 @@ class SavedRun:
     unpriced: int = 0  # of the tokens those whose price isn't known
 
 
-@record
-class SavedBatch(Unsaved):
+class SavedBatch(Unsaved, frozen=True):
     """What is to be written, all of it or nothing. Records are whole, so a later batch goes over an earlier one.
 
     Here :attr:`seen`, and when work began, are in seconds since the epoch. Forgotten agents go before the records of
@@ -107,8 +106,7 @@ class SavedBatch(Unsaved):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SavedState:
+class SavedState(Struct, frozen=True):
     """Everything that a proxy starts from."""
 
     agents: tuple[SavedAgent, ...] = ()  # those that were seen longest ago first
@@ -120,9 +118,9 @@ class SavedState:
     works: tuple[tuple[str, Work], ...] = ()  # work that goes on after a reply, by id, the oldest first
 
 
-_FIELDS = tuple(field.name for field in fields(SavedRun))
+_FIELDS = SavedRun.__struct_fields__
 _RUN = ", ".join(_FIELDS)
-_PLACES = ", ".join("?" for _ in fields(SavedRun))
+_PLACES = ", ".join("?" for _ in _FIELDS)
 
 
 class NotOurs(Exception):
@@ -291,5 +289,5 @@ def _text(record: object) -> str:
 
 
 def _row(run: SavedRun) -> tuple[object, ...]:
-    values = {field.name: getattr(run, field.name) for field in fields(SavedRun)}
+    values = asdict(run)
     return tuple((values | {"command": _text(run.command)}).values())

@@ -18,6 +18,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from msgspec import Struct
+
 from hivemind.settings_file import may_own
 from hivemind.store.atomic import written_whole
 from hivemind.store.token_file import state_dir
@@ -41,8 +43,7 @@ class FoundFile:
     """Why it can't be read; empty: it was."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ignored:
+class Ignored(Struct, frozen=True):
     """What doesn't count of a settings file that isn't trusted."""
 
     path: Path

@@ -6,10 +6,11 @@ import re
 from typing import get_args
 from urllib.parse import quote
 
+from msgspec import Struct
+
 from hivemind.scheduler.accounts import Period
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.ledger import MOST_DOLLARS, MOST_TOKENS
-from hivemind.scheduler.types import record
 from hivemind.text.humanise import dollars, parse_number, plural
 from hivemind.text.shells import command_line
 
@@ -25,8 +26,7 @@ _AMOUNT = re.compile(
 _EXAMPLES = "200k, $5, $5/day, 200k,$5 or none"
 
 
-@record
-class WantedBudget:
+class WantedBudget(Struct, frozen=True):
     """A budget as the user typed it."""
 
     tokens: int | None

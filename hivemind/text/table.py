@@ -7,7 +7,9 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from hivemind.console import printable
 
@@ -18,8 +20,7 @@ _LEAST = 4
 """Least width of any column."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """A text and how it looks: `dim`, `bold`, `good`, `warn`, `bad`, or (empty) plain."""
 
     text: str
@@ -28,11 +29,10 @@ class Cell:
 
     def __post_init__(self) -> None:
         if not self.text.isprintable():
-            object.__setattr__(self, "text", printable(self.text))
+            force_setattr(self, "text", printable(self.text))
 
 
-@dataclass(frozen=True, slots=True)
-class TextColumn:
+class TextColumn(Struct, frozen=True):
     """A column, and what happens to it on a narrow terminal."""
 
     title: str

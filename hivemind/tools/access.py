@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from msgspec import Struct
 
 from hivemind.api_types import About, TaskState
 from hivemind.control.discovery import ProxyAddress, connectable, find_token
 from hivemind.control.parsing import WHO_LENGTH, checked_who
 from hivemind.control.run_access import RunAccess
 from hivemind.errors import UsageError
+from hivemind.records import replace
 from hivemind.scheduler.commands import Command, Rejected, TaskCommand
 from hivemind.world.snapshot import Snapshot
 
@@ -50,8 +52,7 @@ class ProxyAccess(Protocol):
         """Return the access with the rights of a run; where the proxy is elsewhere, that sees to them itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(Struct, frozen=True):
     """Who calls a tool."""
 
     agent: str | None = None

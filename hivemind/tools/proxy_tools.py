@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from hivemind.agent_names import BadName, normalised, same
 from hivemind.api_types import About
@@ -324,8 +326,7 @@ _OFTEN = 20
 """Requests that a new agent makes at least; its budget must have tokens for them."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Room:
+class _Room(Struct, frozen=True):
     """Free capacity of one lane."""
 
     free_slots: int | None

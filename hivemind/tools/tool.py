@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
+from msgspec import Struct
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from hivemind.text.humanise import did_you_mean
@@ -20,8 +20,7 @@ Args = TypeVar("Args", bound=BaseModel)
 Answer = TypeVar("Answer", bound=BaseModel)
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(Struct, frozen=True):
     """One tool."""
 
     verb: str

@@ -21,9 +21,10 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from copy import copy
-from dataclasses import dataclass
 from itertools import chain
 from typing import Protocol
+
+from msgspec import Struct
 
 Headers = list[tuple[bytes, bytes]]
 _LONGEST = 200
@@ -69,8 +70,7 @@ class Truncated(UpstreamError):
     """The body ended before its framing said so."""
 
 
-@dataclass(frozen=True, slots=True)
-class Timeouts:
+class Timeouts(Struct, frozen=True):
     """Timeouts in seconds; None: wait for ever."""
 
     connect_s: float | None = 10.0
@@ -127,16 +127,14 @@ class StartedResponse(UpstreamResponse, Protocol):
         """Call back, outside of the parser, when more of the response has come or it has failed; None: no more."""
 
 
-@dataclass(slots=True)
-class EncodedHead:
+class EncodedHead(Struct):
     """Keeps the head of requests that differ in their bodies alone, encoded for one upstream."""
 
     data: bytes = b""
     """Without the body's length; empty until it is encoded."""
 
 
-@dataclass(frozen=True, slots=True)
-class BodyStream:
+class BodyStream(Struct, frozen=True):
     """A body that is sent as it comes, and so can't be sent again."""
 
     parts: AsyncIterator[bytes]
@@ -145,8 +143,7 @@ class BodyStream:
     """None: it isn't known, so the body is sent in chunks."""
 
 
-@dataclass(slots=True)
-class UpstreamRequest:
+class UpstreamRequest(Struct):
     """A request for an upstream."""
 
     method: bytes

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address, ip_address, ip_network
+
+from msgspec import Struct
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _USUAL = re.compile(r"(https?)://([a-z0-9.-]+)(?::([0-9]{1,5}))?(?:/[a-zA-Z0-9._~/-]*)?")
@@ -20,8 +21,7 @@ _HERE = re.compile(r"(?:.*\.)?(?:localhost|local)|(?:host|gateway)\.docker\.inte
 _FOUR_NUMBERS = re.compile(r"[0-9.]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """Scheme, host and port of an upstream; as text, nothing else of its URL."""
 
     scheme: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
 from hashlib import sha256
+
+from msgspec import Struct, field
 
 from hivemind.providers.base import Facts
 from hivemind.providers.clients import Client
@@ -13,11 +14,12 @@ from hivemind.providers.encoding import decode_body
 from hivemind.providers.openai import asking_usage
 from hivemind.providers.paths import is_answered
 from hivemind.providers.profiles import family
+from hivemind.records import replace
 from hivemind.redaction.bodies import lent_in, redact_body
 from hivemind.redaction.text import identifier, label, mask_any_length, mask_values
 from hivemind.redaction.values import is_secret, longest_first, masked_path, query_fields
 from hivemind.scheduler.config import LaneConfig
-from hivemind.scheduler.types import Failure, FailureKind, Request, record
+from hivemind.scheduler.types import Failure, FailureKind, Request
 from hivemind.settings import Origin
 from hivemind.store.checkpoints import Checkpoint, as_text
 from hivemind.upstream.base import (
@@ -42,8 +44,7 @@ _LONGEST_PATH = 200
 """Characters of the longest path of any known API."""
 
 
-@dataclass(slots=True, eq=False)
-class Route:
+class Route(Struct, eq=False):
     """An open upstream and its lane. Its profile may turn out to be another one than its URL made it look."""
 
     origin: Origin
@@ -55,8 +56,7 @@ class Route:
     """Called with status and headers of each reply as long as it isn't known what answers there."""
 
 
-@dataclass(slots=True)
-class Recognition:
+class Recognition(Struct):
     """Who sent a request, and how its model and session are called where they are shown; kept for equal requests."""
 
     key: object = None
@@ -66,8 +66,7 @@ class Recognition:
     session: str = ""
 
 
-@record
-class CallHead:
+class CallHead(Struct, frozen=True):
     """What the head of a request says, whatever its body holds. Clients repeat their heads, so it is read once."""
 
     method: bytes
@@ -107,8 +106,7 @@ class CallHead:
     """The newest request with this head."""
 
 
-@record
-class Call:
+class Call(Struct, frozen=True):
     """A request for an upstream, and what is known about it."""
 
     head: CallHead

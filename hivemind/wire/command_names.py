@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from hivemind.agent_names import BadName, KnownNames, normalised
+from hivemind.records import replace
 from hivemind.redaction.text import redact
 from hivemind.scheduler.commands import (
     NOTE_MOST,

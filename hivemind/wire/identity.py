@@ -16,11 +16,13 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from urllib.parse import parse_qsl
 
+from msgspec import Struct
+
 from hivemind.agent_names import LONGEST, BadName, KnownNames, fold, normalised, same
 from hivemind.providers.base import Profile
 from hivemind.providers.clients import Client
 from hivemind.scheduler.ticket import FINAL_STATUS
-from hivemind.scheduler.types import Priority, record
+from hivemind.scheduler.types import Priority
 from hivemind.settings.sections import AgentSettings
 from hivemind.wire.request_head import MOST_NAME_BYTES, RequestRefused, decoded
 
@@ -48,8 +50,7 @@ _DECIDED = "by a decision about it, or because the agent that it is a part of as
 _log = logging.getLogger(__name__)
 
 
-@record
-class Identity:
+class Identity(Struct, frozen=True):
     """The sender of a request, as far as it is known."""
 
     agent: str

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from hivemind.scheduler.types import record
+from msgspec import Struct
 
 LINK_HEADERS = frozenset(
     b"location content-location operation-location azure-asyncoperation link x-goog-upload-url"
@@ -35,8 +35,7 @@ _CALLED = re.compile(
 _LONGEST_NAME = 40
 
 
-@record
-class Links:
+class Links(Struct, frozen=True):
     """The links in answers to requests with one head."""
 
     base: bytes = b""

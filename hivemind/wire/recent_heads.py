@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
+from msgspec import Struct, field
+
+from hivemind.records import replace
 from hivemind.redaction.values import credentials_in, longest_first, masked_headers, masked_method, masked_path
 from hivemind.wire.request_head import Headers, size_of
 from hivemind.world.snapshot import REQUESTS_KEPT, RequestDetail
@@ -22,8 +24,7 @@ _PER_HEADER = 128
 """Overhead of a pair of byte strings."""
 
 
-@dataclass(slots=True, eq=False)
-class Heads:
+class Heads(Struct, eq=False):
     """The head of one request, and of the last answer that its attempts got from upstream."""
 
     ticket: int

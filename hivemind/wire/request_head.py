@@ -10,12 +10,13 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from urllib.parse import unquote, unquote_to_bytes
 
+from msgspec import Struct
+
 from hivemind.agent_names import LONGEST
 from hivemind.providers.clients import UNKNOWN, TryAgain
 from hivemind.providers.paths import dialect_for
 from hivemind.providers.profiles import PROFILES
 from hivemind.redaction.forms import text_finder
-from hivemind.scheduler.types import record
 from hivemind.wire.links import LINK_HEADERS, Links
 
 Headers = list[tuple[bytes, bytes]]
@@ -57,8 +58,7 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 _DOTS = re.compile(r"/\.{1,2}(?:[/;]|$)")
 
 
-@record
-class RequestPath:
+class RequestPath(Struct, frozen=True):
     """A request's path, parsed."""
 
     path: str

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
 from itertools import chain
 from operator import attrgetter
-from typing import Any, cast
+from typing import Any
+
+from msgspec import field
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.agents import process_of
@@ -30,12 +31,11 @@ _ORDER = (HUNG, "streaming", "waiting", "background", "retry", "queued")
 """An agent with several tickets is shown in the most active state of them."""
 ACTIVITY_STEPS = 24
 """Steps of :attr:`~hivemind.world.snapshot.AgentView.activity`."""
-agent_values = attrgetter(*(each.name for each in fields(AgentState)))
+agent_values = attrgetter(*AgentState.__struct_fields__)
 """Returns the values of an agent's :class:`AgentState`."""
 
 
-@dataclass(slots=True, eq=False)
-class AgentFold(AgentState):
+class AgentFold(AgentState, eq=False):
     """An agent and what became of its requests."""
 
     tickets: dict[int, TicketFold] = field(default_factory=dict)
@@ -172,47 +172,47 @@ class AgentFold(AgentState):
         held = self.stopped or self.trouble or self.held or spent or pending or refused
         if held and not in_flight:
             state = self._resting(state, spent=spent, pending=pending)
-        view: Any = object.__new__(AgentView)  # its constructor takes several times as long with names
-        view.name = self.name
-        view.client = self.client
-        view.parent = self.parent
-        view.priority = self.priority
-        view.state = state
-        view.held = self.held
-        view.in_flight = in_flight
-        view.queued = queued
-        view.requests = self.requests
-        view.finished = self.finished
-        view.failed = self.failed
-        view.retries = self.retries
-        view.retried_ok = self.retried_ok
-        view.usage = self.usage
-        view.ttft_s = self.ttft_s
-        view.waited_s = waited_s
-        view.last_seen_s = at - self.last_seen
-        view.last_error = self.last_error
-        view.dollars = self.dollars
-        view.unpriced = self.usage.total - self.priced
-        view.served_s = self.served_s
-        view.boosted_for_s = self.boosted_until - at if self.boosted_until > at else 0.0
-        view.stopped = self.stopped
-        view.budget = self.budget
-        view.task = task or self.task
-        view.running = self.running
-        view.exit_code = self.exit_code
-        view.waiting_s = waiting_s
-        view.activity = self.activity(at)
-        view.recovered = self.recovered
-        view.machines = ()
-        view.refused = self.refused
-        view.error_s = at - self.error_at if self.error_at else None
-        view.error_over = self.answered_at > self.error_at
-        view.refused_s = at - self.refused_at if refused else None
-        view.refusal = self.refusal
-        view.expired_waiting = self.expired_waiting
-        view.expired_thinking = self.expired_thinking
-        view.order_saved = self.order_saved
-        return cast(AgentView, view)
+        return AgentView(
+            name=self.name,
+            client=self.client,
+            parent=self.parent,
+            priority=self.priority,
+            state=state,
+            held=self.held,
+            in_flight=in_flight,
+            queued=queued,
+            requests=self.requests,
+            finished=self.finished,
+            failed=self.failed,
+            retries=self.retries,
+            retried_ok=self.retried_ok,
+            usage=self.usage,
+            ttft_s=self.ttft_s,
+            waited_s=waited_s,
+            last_seen_s=at - self.last_seen,
+            last_error=self.last_error,
+            dollars=self.dollars,
+            unpriced=self.usage.total - self.priced,
+            served_s=self.served_s,
+            boosted_for_s=self.boosted_until - at if self.boosted_until > at else 0.0,
+            stopped=self.stopped,
+            budget=self.budget,
+            task=task or self.task,
+            running=self.running,
+            exit_code=self.exit_code,
+            waiting_s=waiting_s,
+            activity=self.activity(at),
+            recovered=self.recovered,
+            machines=(),
+            refused=self.refused,
+            error_s=at - self.error_at if self.error_at else None,
+            error_over=self.answered_at > self.error_at,
+            refused_s=at - self.refused_at if refused else None,
+            refusal=self.refusal,
+            expired_waiting=self.expired_waiting,
+            expired_thinking=self.expired_thinking,
+            order_saved=self.order_saved,
+        )
 
     def _resting(self, state: str, *, spent: bool, pending: bool) -> str:
         """Return the state to show while nothing of it is in flight, if it is in this one by its requests and time."""

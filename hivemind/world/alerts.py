@@ -8,12 +8,13 @@ its mark is one alert: it is raised at the mark, and over only once it stayed we
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import get_args
 
+from msgspec import Struct
+
+from hivemind.records import replace
 from hivemind.scheduler.commands import Acknowledge, AlertRule, NotKnown
 from hivemind.scheduler.events import AlertOver, AlertRaised, BudgetState
-from hivemind.scheduler.types import record
 from hivemind.text.amounts import how_used, owner
 from hivemind.text.humanise import dollars, duration, exit_text, plural
 from hivemind.world.gates import OPERATORS
@@ -33,8 +34,7 @@ _ONE = frozenset({"wait"})
 """Rules of which there is one alert at a time, whoever it names."""
 
 
-@record
-class Condition:
+class Condition(Struct, frozen=True):
     """Something that an alert is about, at one moment."""
 
     rule: str

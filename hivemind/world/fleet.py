@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+
+from hivemind.records import replace
 
 GOOD = ("leased", "idle")
 """States of a proxy with which nothing is wrong."""
@@ -19,8 +22,7 @@ SILENT_S = 3.0
 """A proxy that wasn't heard of for so long, which it is once a second, may be gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class MemberWindow:
+class MemberWindow(Struct, frozen=True):
     """One rate window of a shared lane, as one proxy knows it by its last lease."""
 
     family: str
@@ -34,8 +36,7 @@ class MemberWindow:
     """What this one used in the last minute."""
 
 
-@dataclass(frozen=True, slots=True)
-class MemberLane:
+class MemberLane(Struct, frozen=True):
     """One lane of a proxy, which it shares with the fleet."""
 
     lane: str
@@ -58,8 +59,7 @@ class MemberLane:
     windows: tuple[MemberWindow, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     """One proxy of a fleet."""
 
     id: str
@@ -100,8 +100,7 @@ class Member:
         return max((lane.lease_age_s for lane in self.lanes if lane.lease_age_s is not None), default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(Struct, frozen=True):
     """What one proxy has of a lane that the fleet shares."""
 
     member: str
@@ -117,8 +116,7 @@ class Taken:
     """What it used in the last minute of each of the lane's windows."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaneWindow:
+class LaneWindow(Struct, frozen=True):
     """One rate window of a lane, over all proxies."""
 
     family: str
@@ -128,8 +126,7 @@ class LaneWindow:
     """In the last minute."""
 
 
-@dataclass(frozen=True, slots=True)
-class FleetLane:
+class FleetLane(Struct, frozen=True):
     """One key, over all proxies that share it."""
 
     lane: str
@@ -144,8 +141,7 @@ class FleetLane:
     """By member, in the order of :attr:`Fleet.members`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fleet:
+class Fleet(Struct, frozen=True):
     """All proxies that share a store, and the keys that they share."""
 
     members: tuple[Member, ...] = ()

@@ -9,9 +9,9 @@ import heapq
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import accumulate, chain
 
+from hivemind.records import replace
 from hivemind.scheduler.events import BudgetState, WindowState
 from hivemind.world.health import STEP_S, Forecast
 from hivemind.world.snapshot import AgentView, LaneView, Snapshot, TaskView

@@ -7,9 +7,9 @@ nothing changes but countdowns, which go on. While all is as expected, nothing i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, replace
 from operator import attrgetter
 
+from hivemind.records import replace
 from hivemind.scheduler.events import BudgetState, FamilyHold, Hold, LaneState, LeaseGauges, Sampled, WindowState
 
 WHOLE_EVERY_S = 60.0
@@ -24,10 +24,10 @@ _FRESH_S = 2.0
 
 _COUNTDOWNS = frozenset({"rate_limited_for_s", "circuit_reopens_in_s"})
 _APART = _COUNTDOWNS | {"windows", "upcoming", "lease", "families"}
-_standing = attrgetter(*(each.name for each in fields(LaneState) if each.name not in _APART))
+_standing = attrgetter(*(each for each in LaneState.__struct_fields__ if each not in _APART))
 _counting = attrgetter(*sorted(_COUNTDOWNS))
 _window_standing = attrgetter(
-    *(each.name for each in fields(WindowState) if each.name not in ("resets_in_s", "probe_in_s"))
+    *(each for each in WindowState.__struct_fields__ if each not in ("resets_in_s", "probe_in_s"))
 )
 
 

@@ -6,10 +6,9 @@ Types only. :mod:`.verdict`, :mod:`.vitals`, :mod:`.forecast` and :mod:`.alerts`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from itertools import pairwise
 
-from hivemind.scheduler.types import record
+from msgspec import Struct, field
 
 VERDICTS = ("healthy", "slowed", "degraded", "paused", "draining", "blocked")
 """States of a verdict: all is well; requests wait for much of their time; something needs a look, though requests flow;
@@ -18,8 +17,7 @@ SEVERITIES = ("note", "slowed", "degraded", "blocked")
 """Of a finding: it changes no verdict; it makes it at least slowed, or degraded; nothing gets through because of it."""
 
 
-@record
-class Finding:
+class Finding(Struct, frozen=True):
     """One thing that is wrong, or worth knowing."""
 
     severity: str
@@ -36,8 +34,7 @@ class Finding:
     """When it ends by itself, if known."""
 
 
-@record
-class Verdict:
+class Verdict(Struct, frozen=True):
     """The state of a proxy in a word, with its cause and what ends it."""
 
     state: str = "healthy"
@@ -62,8 +59,7 @@ class Verdict:
         return self.findings[0] if self.findings else None
 
 
-@record
-class Waits:
+class Waits(Struct, frozen=True):
     """For how long requests waited in the last ten minutes, over all of them."""
 
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -87,8 +83,7 @@ FINE_BOUNDS_S = tuple(
 """Likewise of a histogram that quantiles are taken from: each of those bins in eight."""
 
 
-@record
-class Histogram:
+class Histogram(Struct, frozen=True):
     """How many times were how long."""
 
     bins: tuple[int, ...] = (0,) * (len(BOUNDS_S) + 1)
@@ -98,8 +93,7 @@ class Histogram:
     """The shortest and the longest; None: unknown, or there are none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Vitals:
+class Vitals(Struct, frozen=True):
     """Rates and times over the last minute, their recent past, and since the start the distribution of times."""
 
     span_s: float = 60.0
@@ -138,8 +132,7 @@ class Vitals:
     ttfts: Histogram = field(default_factory=Histogram)
 
 
-@dataclass(frozen=True, slots=True)
-class Forecast:
+class Forecast(Struct, frozen=True):
     """What happens next at the present rate; times are from the snapshot on."""
 
     windows: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
@@ -153,8 +146,7 @@ class Forecast:
     hour_ends_in_s: float = 0.0
 
 
-@record
-class Alert:
+class Alert(Struct, frozen=True):
     """Something that the operator wants to be told, by the rules of the settings `[alerts]`."""
 
     number: int
@@ -172,8 +164,7 @@ class Alert:
     """Who acknowledged it; empty: nobody."""
 
 
-@record
-class AlertLimits:
+class AlertLimits(Struct, frozen=True):
     """From when on something is an alert; 0: never."""
 
     died: bool = True

@@ -6,7 +6,7 @@ their prompts (a long prompt takes long on a small server); within a stream, how
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from hivemind.world.snapshot import MODELS_KEPT
 from hivemind.world.tickets import TicketFold
@@ -24,8 +24,7 @@ _RATE = 0.2  # weight of each answer
 _FADES = 0.98  # of the longest pause, with each answer that has begun
 
 
-@dataclass(slots=True)
-class _Usual:
+class _Usual(Struct):
     begins_s: float
     """Mean time to first content."""
     token_s: float

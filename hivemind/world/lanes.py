@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 
+from hivemind.records import replace
 from hivemind.scheduler.events import GATES, NO_CUTS, Commanded, Hold, LaneState, LevelChanged, Sampled
 from hivemind.world.lines import knob_value
 from hivemind.world.snapshot import CurvePoint, TicketView

@@ -23,8 +23,7 @@ End = ev.Finished | ev.AttemptFailed | ev.Abandoned | ev.Refused
 _TICKET_FIELDS = tuple(each.name for each in fields(OpenTicket))
 
 
-@dataclass(slots=True, eq=False)
-class Attempt(AttemptState):
+class Attempt(AttemptState, eq=False):
     """One try upstream, as references to the events about it."""
 
     end: End | None = None

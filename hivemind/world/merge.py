@@ -10,12 +10,14 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
-from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import chain, zip_longest
 from operator import add
 from typing import Any, TypeVar
 
+from msgspec import Struct
+
+from hivemind.records import replace
 from hivemind.scheduler.events import BudgetState, FamilyHold, Hold, LaneState, WindowState
 from hivemind.world.agents import add_model
 from hivemind.world.fleet import Member, MemberLane, lane_windows
@@ -51,8 +53,7 @@ _RANKS = {state: rank for rank, state in enumerate(AGENT_STATES)}
 _CIRCUITS = ("open", "half_open", "closed")
 
 
-@dataclass(frozen=True, slots=True)
-class ProxyPart:
+class ProxyPart(Struct, frozen=True):
     """One proxy's snapshot."""
 
     member: Member
@@ -443,8 +444,7 @@ def _totals(snapshots: Sequence[Snapshot]) -> Totals:
 # --- Lanes ------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(Struct, frozen=True):
     """A proxy's lane, and how it stands to the fleet."""
 
     state: LaneState

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from hivemind.scheduler.events import Hold, LaneState
 from hivemind.scheduler.types import WindowKind
@@ -41,8 +42,7 @@ _BY_DECISION = frozenset(GATES[name].kept or GATES[name].word for name in OPERAT
 """Causes that slow nobody down, since an operator decided on them."""
 
 
-@dataclass(slots=True)
-class WaitStep:
+class WaitStep(Struct):
     """What was counted in one step."""
 
     number: int
@@ -53,8 +53,7 @@ class WaitStep:
     """Of it the time in which they waited, by cause."""
 
 
-@dataclass(slots=True)
-class SlowState:
+class SlowState(Struct):
     """The fold as the next part of a journal begins with it."""
 
     steps: list[WaitStep] = field(default_factory=list)

@@ -6,10 +6,11 @@ Times are seconds; `at` and the `*_at` fields are on the proxy's monotonic clock
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from hivemind.scheduler.events import BudgetState, LaneState, WorkState
-from hivemind.scheduler.types import Priority, Usage, record
+from hivemind.scheduler.types import Priority, Usage
 from hivemind.world.health import Alert, AlertLimits, Forecast, Verdict, Vitals, Waits
 
 QUEUE_SHOWN = 100
@@ -43,8 +44,7 @@ ENDS = ("answered", "failed", "refused", "left", "stopped")
 operator stopped its agent. An open one has one of :data:`TICKET_STATES`."""
 
 
-@record
-class TicketView:
+class TicketView(Struct, frozen=True):
     """An open request."""
 
     ticket: int
@@ -81,8 +81,7 @@ class TicketView:
     """Some of the answer to its present attempt has come, so that it can't be sent again unseen."""
 
 
-@record
-class AgentView:
+class AgentView(Struct, frozen=True):
     """An agent and its requests."""
 
     name: str
@@ -156,8 +155,7 @@ class AgentView:
     """Dollars not spent because a prompt was read from the cache thanks to the order of requests."""
 
 
-@dataclass(slots=True)
-class AgentState:
+class AgentState(Struct):
     """An agent without its open requests, as the fold keeps it; the next part of a journal begins with it."""
 
     name: str
@@ -220,8 +218,7 @@ class AgentState:
     order_saved: float = 0.0
 
 
-@record
-class TaskView:
+class TaskView(Struct, frozen=True):
     """A task of the graph."""
 
     id: str
@@ -249,8 +246,7 @@ class TaskView:
     """How long ago each attempt began and ended (0: it runs), oldest first; the latest :data:`RUNS_KEPT`."""
 
 
-@dataclass(frozen=True, slots=True)
-class CurvePoint:
+class CurvePoint(Struct, frozen=True):
     """A point of a lane's concurrency curve."""
 
     at: float
@@ -265,8 +261,7 @@ class CurvePoint:
     that isn't known."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaneView:
+class LaneView(Struct, frozen=True):
     """A lane's gauges and its recent past."""
 
     state: LaneState
@@ -274,8 +269,7 @@ class LaneView:
     """Oldest first, about one point a second, ten minutes at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """One line of the event log, ready for people."""
 
     at: float
@@ -294,8 +288,7 @@ class Line:
     """Who gave the command that it tells of; empty: it tells of no command."""
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
+class Totals(Struct, frozen=True):
     """Totals since the proxy started."""
 
     requests: int
@@ -323,8 +316,7 @@ class Totals:
     order_saved: float = 0.0
 
 
-@record
-class ModelView:
+class ModelView(Struct, frozen=True):
     """What was used of a model since the start, in all attempts, as far as it is priced by now."""
 
     provider: str
@@ -336,8 +328,7 @@ class ModelView:
     """Tokens of it whose price isn't known."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordingView:
+class RecordingView(Struct, frozen=True):
     """The journal that the proxy writes."""
 
     path: str
@@ -350,8 +341,7 @@ class RecordingView:
     """Why it can't be written at present; empty: it can."""
 
 
-@dataclass(frozen=True, slots=True)
-class Alarm:
+class Alarm(Struct, frozen=True):
     """An invariant that doesn't hold, or what held the event loop a moment ago."""
 
     rule: str
@@ -366,8 +356,7 @@ class Alarm:
     """When it was found."""
 
 
-@dataclass(frozen=True, slots=True)
-class FleetView:
+class FleetView(Struct, frozen=True):
     """How a proxy stands to its fleet."""
 
     state: str
@@ -390,8 +379,7 @@ class FleetView:
     """Failed exchanges, by kind."""
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """Everything the control room shows at one moment."""
 
     at: float
@@ -448,8 +436,7 @@ class Snapshot:
 # --- One request from its arrival to its end --------------------------------------------------------------------------
 
 
-@record
-class AttemptView:
+class AttemptView(Struct, frozen=True):
     """One attempt of a request upstream."""
 
     number: int
@@ -470,8 +457,7 @@ class AttemptView:
     """Tokens of the prompt that the server has read, and all of them, where it says so before its first content."""
 
 
-@record
-class RequestView:
+class RequestView(Struct, frozen=True):
     """A request, open or ended."""
 
     ticket: int
@@ -512,8 +498,7 @@ class RequestView:
         return (at if self.ended_at is None else self.ended_at) - self.arrived_at
 
 
-@dataclass(frozen=True, slots=True)
-class Requests:
+class Requests(Struct, frozen=True):
     """A page of requests that changed since a revision."""
 
     revision: int
@@ -526,8 +511,7 @@ class Requests:
     begins with all requests."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """A decision about a request, in words."""
 
     at: float
@@ -536,8 +520,7 @@ class Decision:
     """A level of :class:`Line`."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestDetail:
+class RequestDetail(Struct, frozen=True):
     """All that is known of a request."""
 
     view: RequestView

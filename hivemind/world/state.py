@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from itertools import starmap
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+
+from hivemind.records import replace
 from hivemind.scheduler.events import Arrived, AttemptFailed, BudgetState, Event, Granted, LaneState, TaskAdded
 from hivemind.scheduler.types import Priority, Usage
 from hivemind.world.health import Alert
@@ -15,8 +19,7 @@ from hivemind.world.snapshot import AgentState, Alarm, CurvePoint, Line, ModelVi
 from hivemind.world.vitals import VitalsState
 
 
-@dataclass(slots=True)
-class AttemptState:
+class AttemptState(Struct):
     """One try upstream."""
 
     granted: Granted
@@ -60,8 +63,7 @@ class OpenTicket:
     notes: list[Note] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class TaskRecord:
+class TaskRecord(Struct):
     """A task. Times are on the proxy's clock."""
 
     added: TaskAdded
@@ -84,8 +86,7 @@ class TaskRecord:
     :data:`~hivemind.world.snapshot.RUNS_KEPT`."""
 
 
-@dataclass(slots=True)
-class Counts:
+class Counts(Struct):
     """Totals since the proxy started."""
 
     requests: int = 0
@@ -95,8 +96,8 @@ class Counts:
     left: int = 0
     retries: int = 0
     retried_ok: int = 0
-    usage: Usage = field(default_factory=Usage)
-    wasted: Usage = field(default_factory=Usage)
+    usage: Usage = msgspec.field(default_factory=Usage)
+    wasted: Usage = msgspec.field(default_factory=Usage)
     dollars: float = 0.0
     priced: int = 0
     """Tokens with that cost; the others have no known price, or not yet."""
@@ -109,8 +110,7 @@ class Counts:
     order_saved: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class WorldState:
+class WorldState(Struct, frozen=True):
     """Everything but ended requests, and usage that isn't priced yet, which stays unpriced."""
 
     at: float
@@ -171,11 +171,10 @@ class Carried(Event, frozen=True):
     state: WorldState
 
 
-_PER_AGENT, _PER_TASK = len(fields(AgentState)), len(fields(TaskRecord))
+_PER_AGENT, _PER_TASK = len(AgentState.__struct_fields__), len(TaskRecord.__struct_fields__)
 
 
-@dataclass(frozen=True, slots=True)
-class Capture:
+class Capture(Struct, frozen=True):
     """The state of a world, captured at once and converted to a value later.
 
     Only capturing has to happen between two events; it takes a microsecond an agent, request or task. The rest may be

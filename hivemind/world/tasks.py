@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
 from itertools import chain, islice
 from operator import attrgetter
 from typing import Any
@@ -17,11 +16,10 @@ from hivemind.world.state import TaskRecord, WorldState
 
 _FIRST = ("running", "ready", "waiting", "blocked")
 """Which of too many tasks are shown rather than others."""
-_saved_values = attrgetter(*(each.name for each in fields(TaskRecord)))
+_saved_values = attrgetter(*TaskRecord.__struct_fields__)
 
 
-@dataclass(slots=True, eq=False)
-class TaskFold(TaskRecord):
+class TaskFold(TaskRecord, eq=False):
     """One task."""
 
     worker: AgentFold | None = None

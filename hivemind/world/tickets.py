@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 from operator import attrgetter
-from typing import Any, cast
 
 from hivemind.scheduler.events import Abandoned, Finished, Hold, LaneState
 from hivemind.scheduler.types import Price
@@ -20,7 +19,7 @@ BY_OPERATOR = frozenset({STOPPED, "draining", "budget", "price_unknown", "task_b
 
 Held = tuple[str, float | None, int | None, float | None]
 """The gate that holds a ticket, when it opens, the ticket's place in the queue, and its ETA."""
-_PER_ATTEMPT = attrgetter(*(each.name for each in fields(AttemptState)))
+_PER_ATTEMPT = attrgetter(*AttemptState.__struct_fields__)
 _PER_TICKET = attrgetter(*(each.name for each in fields(OpenTicket)))
 
 
@@ -68,25 +67,29 @@ class TicketFold(Lifecycle):
     def ticket_view(self, at: float, held: Held | None = None) -> TicketView:
         """Return the view of an open request at this moment; `held` is what holds it if it waits."""
         arrived = self.arrived
-        view: Any = object.__new__(TicketView)  # its constructor takes several times as long with names
-        view.ticket = arrived.ticket
-        view.agent = arrived.agent
-        view.lane = arrived.lane
-        view.model = arrived.model
-        view.priority = self.priority
-        view.state = self.shown
-        view.since_s = at - self.since if self.in_flight else self.waiting_s(at)
-        view.age_s = at - arrived.at
-        view.silent_s = at - self.heard_at if self.in_flight else 0.0
-        view.begun = bool(self.attempts) and self.attempts[-1].first_content_at is not None
-        view.attempt = self.attempt
-        view.output_tokens = self.output_tokens
-        view.estimated_tokens = arrived.estimated_input + arrived.estimated_output
-        view.retry_in_s = None if self.retry_at is None else max(0.0, self.retry_at - at)
-        view.last_error = self.last_error
-        view.stream = arrived.stream
-        view.gate, view.gate_opens_in_s, view.position, view.estimate_s = held or ("", None, None, None)
-        return cast(TicketView, view)
+        gate, opens_in_s, position, estimate_s = held or ("", None, None, None)
+        return TicketView(
+            ticket=arrived.ticket,
+            agent=arrived.agent,
+            lane=arrived.lane,
+            model=arrived.model,
+            priority=self.priority,
+            state=self.shown,
+            since_s=at - self.since if self.in_flight else self.waiting_s(at),
+            age_s=at - arrived.at,
+            silent_s=at - self.heard_at if self.in_flight else 0.0,
+            begun=bool(self.attempts) and self.attempts[-1].first_content_at is not None,
+            attempt=self.attempt,
+            output_tokens=self.output_tokens,
+            estimated_tokens=arrived.estimated_input + arrived.estimated_output,
+            retry_in_s=None if self.retry_at is None else max(0.0, self.retry_at - at),
+            last_error=self.last_error,
+            stream=arrived.stream,
+            gate=gate,
+            gate_opens_in_s=opens_in_s,
+            position=position,
+            estimate_s=estimate_s,
+        )
 
     def request_view(self, price: Price | None) -> RequestView:
         """Return the view of a request, open or ended; the same object until it changes."""

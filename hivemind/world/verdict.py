@@ -11,8 +11,10 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
+
+from hivemind.records import replace
 from hivemind.scheduler.events import BudgetState, LaneState
 from hivemind.text.amounts import owner, raise_command
 from hivemind.text.humanise import duration, exit_text, percent, plural
@@ -25,8 +27,7 @@ from hivemind.world.slow import ASSUMED, causes, why_slow
 from hivemind.world.snapshot import HUNG, AgentView, FleetView, LaneView, RecordingView, Snapshot, TicketView
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """A kind of finding."""
 
     noun: str

@@ -3,12 +3,15 @@ a replay shows what was shown live. Each event costs the same; a view costs as m
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import chain, zip_longest
 
+from msgspec import Struct, field
+
+from hivemind.records import replace
 from hivemind.scheduler.events import LaneState
 from hivemind.scheduler.types import WindowKind
 from hivemind.world.health import BOUNDS_S, FINE_BOUNDS_S, STEP_S, Histogram, Vitals
@@ -25,8 +28,7 @@ _COARSE = tuple(bisect_left(BOUNDS_S, bound) for bound in (*FINE_BOUNDS_S, math.
 """For each fine bin the coarse one that it is a part of."""
 
 
-@dataclass(slots=True)
-class Step:
+class Step(Struct):
     """What happened in one step."""
 
     requests: int = 0
@@ -49,8 +51,7 @@ class Step:
     ttfts_range_s: _Range | None = None
 
 
-@dataclass(slots=True)
-class Times:
+class Times(Struct):
     """A histogram since the start."""
 
     bins: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_S) + 1))
@@ -76,17 +77,17 @@ class Times:
         return Histogram(tuple(found.bins), found.sum_s, found.range_s)
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class VitalsState:
     """The fold as the next part of a journal begins with it."""
 
     number: int = 0
     """Of the present step, counted from the clock's zero."""
-    steps: list[Step] = field(default_factory=lambda: [Step()])
+    steps: list[Step] = dataclasses.field(default_factory=lambda: [Step()])
     """The present step is the last."""
-    waits: Times = field(default_factory=Times)
+    waits: Times = dataclasses.field(default_factory=Times)
     """Of the steps that are over, but for the sum, which is of all; times to first token likewise."""
-    ttfts: Times = field(default_factory=Times)
+    ttfts: Times = dataclasses.field(default_factory=Times)
     tasks_before: int = 0
     """Tasks that were done before the first of these steps."""
 

@@ -12,12 +12,12 @@ import heapq
 import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Any
 
 from msgspec import structs
 
+from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.events import LaneState, WorkState
 from hivemind.scheduler.types import Price, Priority, Usage

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
@@ -13,6 +13,7 @@ import httpx
 from benchmarks.figures import Figure, run
 from benchmarks.perf.load import percentile
 from hivemind.lab.simulate.clock import run_virtual
+from hivemind.records import replace
 from hivemind.scheduler.config import QueueConfig
 from hivemind_mock.agents.agent import Agent, AgentConfig
 from hivemind_mock.bench.main import show_progress

@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from hivemind.lab.simulate.clock import run_virtual
 from hivemind.lab.simulate.overrides import Change, parse_changes
 from hivemind.lab.simulate.recording import load
 from hivemind.lab.simulate.simulation import simulate
+from hivemind.records import replace
 from hivemind_mock.agents.agent import Agent, AgentConfig
 from hivemind_mock.bench.main import show_progress
 from hivemind_mock.bench.proxied import in_process

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hivemind.agents.progress import BatchProgress, Ink, TaskRow, as_json, clean, closing, live
+from hivemind.records import replace
 
 LOGS = Path("/state/batches/nightly/1/logs")
 PLAIN = Ink(False)

@@ -7,7 +7,6 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from hivemind.control.client import ControlClient, open_http
 from hivemind.control.discovery import find_token, parse_address
 from hivemind.control.rights import Denied
 from hivemind.control.run_access import RunAccess
+from hivemind.records import replace
 from hivemind.scheduler.commands import Conflict, StopAgent
 from hivemind.world.snapshot import AgentView
 

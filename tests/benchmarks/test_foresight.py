@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -13,6 +12,7 @@ from benchmarks.foresight.__main__ import main
 from benchmarks.foresight.cases import Case, Foretold, cases, run_on_sockets
 from benchmarks.foresight.score import figures, of_cases, table
 from benchmarks.worlds.world import shortened, world
+from hivemind.records import replace
 
 CASE = Case(
     world="001-places",

@@ -6,7 +6,6 @@ import resource
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -18,6 +17,7 @@ from benchmarks.soak.messages import Message, Outcome, Reply, judged
 from benchmarks.soak.result import Result, settle
 from benchmarks.soak.run import Plan, soak
 from benchmarks.soak.watching import WINDOWS, Sample, grown, windows
+from hivemind.records import replace
 
 LENGTH_S = float(os.environ.get("SOAK_S", "60"))
 WHOLE = Message(7, "anthropic", False, b"")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import shlex
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from clients.kit import BESIDE, END, PRIVATE, SETTINGS, SHOWN, STARTS, Cells, Sc
 from clients.known import PROGRAMS, SDKS, Tried
 from clients.table import ANEW
 
+from hivemind.records import replace
 from hivemind.scheduler.commands import SetCircuit
 from hivemind_mock.provider.plan import Plan, Step
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -16,6 +15,7 @@ from fleet.members import Proxy, opened
 from world.kit import arrived, told
 
 from hivemind.cli.operator.fleet import shown
+from hivemind.records import replace
 from hivemind.world.fleet import Fleet, gathered
 
 Golden = Callable[[str, str], None]

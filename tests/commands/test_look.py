@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from commands.kit import desk
 
 from hivemind.api_types import SnapshotPart
 from hivemind.cli.operator import status
+from hivemind.records import replace
 from hivemind.scheduler.commands import BeginAgent, EndAgent, SetBudget, SetCircuit, SetPriority, StopAgent, SubmitTasks
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind_mock.provider.serve import serving

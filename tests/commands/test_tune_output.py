@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.tune.promise import Promise, WhyNot
 from hivemind.lab.tune.space import RecordedSettings
 from hivemind.lab.tune.tuning import Candidate, TuningProgress, TuningResult
+from hivemind.records import replace
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 
 RUN = replace(FiguresFold().figures(), agents=1, finished=1, wall_s=100.0, busiest=12)

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from world.kit import arrived, sampled, state
 from hivemind.control.client import ControlClient, ControlError, open_http
 from hivemind.control.codec import merge
 from hivemind.control.discovery import Token, parse_address
+from hivemind.records import replace
 from hivemind.scheduler import commands as cmd
 from hivemind.store.token_file import Note, write_note
 from hivemind.world.snapshot import REQUESTS_PAGE

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -19,6 +18,7 @@ from world.kit import LANE, commanded, sampled, state
 
 from hivemind.api_types import SnapshotPart
 from hivemind.control.codec import OutOfSync, decode_snapshot, merge, snapshot_part
+from hivemind.records import replace
 from hivemind.scheduler.events import BudgetState, Hold, LaneState, WindowState
 from hivemind.scheduler.types import Usage, Utilisation
 from hivemind.world.snapshot import AgentView, CurvePoint, LaneView, Line, Snapshot, TaskView, TicketView, Totals

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import zlib
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -19,6 +19,7 @@ from proxy.kit import Pairs, Raw, playing, proxying, raw, request
 from proxy.wire import http
 from upstream.scripted import serving
 
+from hivemind.records import replace
 from hivemind_mock.provider.faults import REFUSALS, STREAM_FAULTS
 from hivemind_mock.provider.faults import Fault as MockFault
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from hivemind.records import replace
 from hivemind.world.fleet import Fleet, Member, MemberLane, MemberWindow, gathered
 
 STORE = "redis://10.0.0.5:6379"

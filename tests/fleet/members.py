@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from world.kit import LANE
 
 from hivemind.fleet.orders import Inbox
 from hivemind.fleet.presence import Beacon
 from hivemind.fleet.store import FleetStore
+from hivemind.records import replace
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.world.fleet import Member, MemberLane, MemberWindow
 from hivemind.world.snapshot import Snapshot

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -17,6 +16,7 @@ from world.kit import arrived, sampled, state, told
 from hivemind.fleet import presence
 from hivemind.fleet.presence import Viewer, pack, unpack, unpack_agents
 from hivemind.fleet.store import FleetStore, StoreError
+from hivemind.records import replace
 from hivemind.world.snapshot import Snapshot
 
 

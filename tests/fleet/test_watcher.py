@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
 
 import pytest
 import redis_server
@@ -15,6 +14,7 @@ from world.kit import arrived, told
 
 from hivemind.fleet import watcher as module
 from hivemind.fleet.watcher import Watcher
+from hivemind.records import replace
 from hivemind.scheduler.commands import Conflict, PauseAgent, StopAgent
 from hivemind.world.snapshot import Line
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from fuzz.kit import choices, pieces, require, require_linear, target
 
@@ -21,6 +20,7 @@ from hivemind.providers.plain import PlainReader
 from hivemind.providers.sse import LineSplitter, SseSplitter
 from hivemind.providers.taps import Reader, StreamTap, end_through, feed_through
 from hivemind.providers.times import LONGEST_S
+from hivemind.records import replace
 from hivemind.scheduler.types import Failure, Usage
 
 _NAMES = ("anthropic", "openai_chat", "openai_responses", "google", "ollama", "bedrock", "plain")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from dataclasses import replace
 
 from proxy.kit import settings_for
 
@@ -13,6 +12,7 @@ from hivemind.providers.base import Facts
 from hivemind.providers.clients import Client
 from hivemind.providers.paths import dialect_for
 from hivemind.proxy.routing import open_routes
+from hivemind.records import replace
 from hivemind.scheduler.types import Priority
 from hivemind.wire.call import Call, CallHead
 from hivemind.wire.identity import Identity

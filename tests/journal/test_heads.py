@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from journal.played import BEGAN, indexed, journal, opened, some
 
 from hivemind.journal.index.player import Player
 from hivemind.journal.records import RequestBody, ResponseBody
+from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.world.snapshot import RequestDetail
 

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,6 +26,7 @@ from hivemind.journal.index.builder import build
 from hivemind.journal.index.index import IndexReader, IndexWriter, StoredBlock, index_path
 from hivemind.journal.index.player import Player
 from hivemind.journal.records import JournalBegan
+from hivemind.records import replace
 from hivemind.scheduler import events as ev
 
 

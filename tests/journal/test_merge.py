@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from hivemind.lab.simulate.recording import load
 from hivemind.lab.simulate.simulation import simulate
 from hivemind.lab.trace.steps import RequestStep
 from hivemind.lab.trace.trace import Trace
+from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.config import AimdConfig, SchedulerConfig
 from hivemind.scheduler.types import Priority, WindowKind

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
 from collections.abc import Sequence
 from datetime import datetime
@@ -13,12 +12,12 @@ import pytest
 from genai_prices.data import providers
 from journal.lines import LANE, NAME, WALL, answered, arrived, began, opened, written
 from journal.played import BEGAN, journal, some
-from msgspec.structs import replace
 
 from hivemind.journal.codec import line_of
 from hivemind.journal.index.builder import world_of
 from hivemind.journal.past import GROUPS, PRICE_BOUNDS, SPANS, Cost, Past, PastReader, csv_of
 from hivemind.journal.records import Gap
+from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Price, Usage
 from hivemind.world.snapshot import Snapshot
@@ -197,7 +196,7 @@ def test_the_curve_keeps_each_dip(tmp_path: Path) -> None:
 def curve_of(folder: Path, changes: Sequence[ev.Event]) -> Past:
     """Of a lane that was sampled once."""
     sampled = next(event for event in some() if isinstance(event, ev.Sampled) and event.lanes)
-    lane = dataclasses.replace(sampled.lanes[0], lane=LANE, level=8.0)
+    lane = replace(sampled.lanes[0], lane=LANE, level=8.0)
     events = [began(0.0), opened(0.0), ev.Sampled(50.0, (lane,)), *changes]
     return PastReader(written(folder / "run.jsonl", events), prices).read("10 min", 300.0)
 

@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from hivemind.journal.records import Gap, JournalBegan, JournalEnded
 from hivemind.journal.write import recorder as recording
 from hivemind.journal.write.recorder import CHUNK, Recorder, RecorderLimits
 from hivemind.journal.write.writer import DeferredLines, Writer
+from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority
 from hivemind.world.state import Carried

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 import pytest
 
@@ -12,6 +10,7 @@ from hivemind.cli.operator.status import as_facts, shown
 from hivemind.control.app import as_json
 from hivemind.control.codec import decode_snapshot, snapshot_part
 from hivemind.control.metrics import encoder_for, rendered
+from hivemind.records import replace
 from hivemind.scheduler.events import RecordingChanged
 from hivemind.world.snapshot import RecordingView, Snapshot
 from hivemind.world.world import World

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from hivemind.journal.wait_causes import CAUSES, GATE_CAUSES, NAMES, WAITED_FOR,
 from hivemind.journal.waits import WaitsFold
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.simulation import simulate
+from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.types import FailureKind, Priority, WindowKind, WindowReading

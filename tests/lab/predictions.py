@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from hivemind.journal.figures import Figures, Waits
@@ -11,6 +10,7 @@ from hivemind.lab.foresight.draws import Drawn
 from hivemind.lab.foresight.heldout import UNCHECKED
 from hivemind.lab.foresight.prediction import Prediction
 from hivemind.lab.simulate.overrides import Change
+from hivemind.records import replace
 
 FIGURES = Figures(
     agents=11,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from hivemind.lab.foresight.prediction import Prediction
 from hivemind.lab.foresight.sentence import sentence
 from hivemind.lab.simulate.overrides import Change, parse_changes
 from hivemind.lab.simulate.recording import Recording
+from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.types import FailureKind, WindowKind, WindowReading

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.simulate.simulation import simulate
 from hivemind.lab.trace.steps import RequestStep
+from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind
 

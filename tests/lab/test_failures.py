@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import count, pairwise
 
 import pytest
@@ -12,6 +11,7 @@ from lab.kit import request
 
 from hivemind.lab.fit.failures import Failures, FailureState, fit_failures
 from hivemind.lab.trace.steps import RequestAttempt, RequestStep, TracedAttempt
+from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Failure, FailureKind, Request
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from lab.kit import recorded, served
@@ -17,6 +16,7 @@ from hivemind.lab.foresight.prediction import predict
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.simulate.simulation import simulate
+from hivemind.records import replace
 from hivemind.scheduler.types import Price
 
 RUN = replace(FiguresFold().figures(), wall_s=100.0, waited_s=40.0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from hivemind.journal.read.reader import open_journal
 from hivemind.lab.loadtest.result import LoadTestResult, as_json, as_text, make_plan
 from hivemind.lab.loadtest.sender import run_load_test
 from hivemind.lab.loadtest.target import TargetInfo, probe_target, target_of
+from hivemind.records import replace
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import Priority
 from hivemind.settings import Settings

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from hivemind.errors import UsageError
 from hivemind.lab.simulate.overrides import Change, agent_commands, apply_changes, parse_changes
+from hivemind.records import replace
 from hivemind.scheduler.commands import SetBudget, SetPriority
 from hivemind.scheduler.config import AimdConfig, LaneConfig, RetryConfig, SchedulerConfig
 from hivemind.scheduler.types import Priority

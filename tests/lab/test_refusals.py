@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from hivemind.lab.fit.load import Load
 from hivemind.lab.fit.provider import FittedProvider
 from hivemind.lab.trace.steps import TracedAttempt
 from hivemind.lab.tune.refusals import larger_by, unexplained
+from hivemind.records import replace
 from hivemind.scheduler.types import Failure, FailureKind
 
 OVERLOADED, BROKEN = Failure(FailureKind.OVERLOADED, True, 529), Failure(FailureKind.SERVER_ERROR, True, 502)

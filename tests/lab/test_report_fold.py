@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
 from lab import report_kit
@@ -32,6 +31,7 @@ from hivemind.lab.report.agents import STATES, AgentRows, Span
 from hivemind.lab.report.headline import _dead_agents, causes_message, facts, windows_message
 from hivemind.lab.report.lanes import Series
 from hivemind.lab.report.tables import agents, causes, windows
+from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Usage, WindowKind, WindowReading
 from hivemind.world.state import Carried

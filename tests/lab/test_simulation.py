@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from benchmarks.prediction import WORLDS, World, record
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.simulate.simulation import simulate
+from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Usage
 from hivemind_mock.provider.config import LatencyConfig, LimitConfig, MockConfig

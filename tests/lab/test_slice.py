@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from hivemind.lab.fit.limits import limiters
 from hivemind.lab.simulate.simulation import simulate
 from hivemind.lab.trace.slice import sliced
 from hivemind.lab.trace.steps import CommandStep
+from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, WindowKind
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from hivemind.lab.tune.promise import Goal, promised
 from hivemind.lab.tune.simulations import Located, Simulations
 from hivemind.lab.tune.space import RecordedSettings
 from hivemind.lab.tune.tuning import TimeIsUp, Tuner, TuningPlan, TuningProgress, TuningResult
+from hivemind.records import replace
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 
 RECORDED = RecordedSettings(SchedulerConfig(), (LaneConfig("here", "generic", max_concurrency=16),), busiest=16)

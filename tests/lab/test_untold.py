@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 
 import pytest
 from lab.kit import request
@@ -14,6 +13,7 @@ from hivemind.lab.fit.limiter import Allowance, FixedWindow, SlidingWindow, Toke
 from hivemind.lab.fit.untold import Untold, fit_untold
 from hivemind.lab.trace.steps import RequestAttempt, RequestStep, TracedAttempt
 from hivemind.lab.trace.trace import request_of
+from hivemind.records import replace
 from hivemind.scheduler.types import Failure, FailureKind, Usage, WindowKind
 
 

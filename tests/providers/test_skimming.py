@@ -6,7 +6,6 @@ import json
 import random
 import re
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from examples import examples
@@ -21,6 +20,7 @@ from hivemind.providers.openai import ChatReader, ResponsesReader
 from hivemind.providers.plain import PlainReader
 from hivemind.providers.sse import LineSplitter, Splitter, SseSplitter
 from hivemind.providers.taps import Reader, StreamTap, end_through, feed_through
+from hivemind.records import replace
 
 Json = dict[str, object]
 MAKE: dict[str, tuple[type[Reader], type[Splitter]]] = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from proxy.wire import ANSWER, PLAIN_BODY, STREAM, STREAM_BODY
 from upstream.scripted import Handler, Scripted, serving
 
 from hivemind.providers.profiles import OLLAMA, PROFILES
+from hivemind.records import replace
 
 TARGET = "/v1/messages"
 OTHER = b'{"model":"m","messages":[]}'

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 from contextlib import aclosing
-from dataclasses import replace
 
 from hivemind.host.proxy import Proxy
 from hivemind.lab.simulate.clock import run_virtual
+from hivemind.records import replace
 from hivemind.scheduler.events import LevelChanged
 from hivemind.settings import Settings
 from hivemind_mock.agents.agent import Agent, AgentConfig

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from scheduler.driving import Hands, lane_config, request
 
+from hivemind.records import replace
 from hivemind.scheduler.commands import BeginAgent, EndAgent, Rejected, SetBudget
 from hivemind.scheduler.config import BudgetConfig, SchedulerConfig
 from hivemind.scheduler.events import AgentBegan, BudgetState, BudgetWarned, PriceUnknown

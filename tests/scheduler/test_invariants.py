@@ -7,7 +7,6 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Literal
 from unittest import mock
 
@@ -18,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from scheduler.driving import LANE, Hands, failure, lane_config
 from scheduler.reference import Entry, Reference, next_of
 
+from hivemind.records import replace
 from hivemind.scheduler import agents as agents_module
 from hivemind.scheduler import lane as lane_module
 from hivemind.scheduler.accounts import Account, Spent

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from scheduler.driving import Hands, lane_config
 
+from hivemind.records import replace
 from hivemind.scheduler.admission.estimate import MODELS_KEPT
 from hivemind.scheduler.commands import SetBudget
 from hivemind.scheduler.events import PriceUnknown

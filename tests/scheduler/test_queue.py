@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from scheduler.driving import Hands, lane_config
 
+from hivemind.records import replace
 from hivemind.scheduler.admission.fair_share import FEW
 from hivemind.scheduler.admission.queue import AWAITED_S
 from hivemind.scheduler.commands import PauseAdmissions, PauseAgent, SetPriority

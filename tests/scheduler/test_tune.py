@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 from scheduler.driving import LANE, Hands, circuit_lane, failure, lane_config
 
+from hivemind.records import replace
 from hivemind.scheduler.commands import PinLevel, Rejected, SetCircuit, Tune
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.events import CircuitChanged, Commanded, LevelChanged

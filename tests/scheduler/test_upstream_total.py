@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduler.driving import Hands, failure, lane_config
 
+from hivemind.records import replace
 from hivemind.scheduler.commands import PauseAdmissions
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.events import Hold

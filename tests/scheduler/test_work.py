@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from scheduler.driving import Hands, lane_config, request
 
+from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.config import QueueConfig
 from hivemind.scheduler.types import Usage

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from trustme import CA
 
 from hivemind.errors import UsageError
 from hivemind.providers.profiles import PROFILES
+from hivemind.records import names_of, replace
 from hivemind.scheduler.config import CircuitConfig, QueueConfig, RetryConfig, SchedulerConfig
 from hivemind.settings import Settings
 from hivemind.settings.options import options
@@ -46,7 +46,7 @@ def test_defaults_are_the_schedulers() -> None:
 def test_sections_cover_the_scheduler(section: Any, config: Any) -> None:
     """Everything the scheduler can be told to be can be set, but for a few constants, and nothing else."""
     constants = {"budget_reserve", "budget_rate_per_s", "stagger_s", "max_passes"}
-    assert set(section.model_fields) == {field.name for field in fields(config)} - constants
+    assert set(section.model_fields) == set(names_of(config) or ()) - constants
 
 
 def test_scheduler_config() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 from store.records import DAY_S, agent, batch, run, task
 
+from hivemind.records import replace
 from hivemind.scheduler.accounts import Unpriced
 from hivemind.scheduler.tasks import SavedTask
 from hivemind.scheduler.types import Usage

@@ -3,7 +3,6 @@ from __future__ import annotations
 import functools
 import json
 import logging
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from tools.test_headroom import agent, window, world
 from world.kit import budget, state
 
 from hivemind.api_types import TaskState
+from hivemind.records import replace
 from hivemind.scheduler.commands import (
     PauseAdmissions,
     Rejected,

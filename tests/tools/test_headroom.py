@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from tools.kit import ABOUT
 from world.kit import arrived, budget, granted, sampled, state, told
 
+from hivemind.records import replace
 from hivemind.scheduler.events import BudgetState, LaneState, WindowState
 from hivemind.scheduler.types import Usage, WindowKind
 from hivemind.tools.outputs import Headroom

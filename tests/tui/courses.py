@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from tui.requests import detail_of, requests_of
 from tui.worlds import world
 
+from hivemind.records import replace
 from hivemind.scheduler.types import Priority, Usage
 from hivemind.world.snapshot import AttemptView, Decision, RequestDetail, RequestView, Snapshot, TicketView
 from hivemind_tui.state.view import View

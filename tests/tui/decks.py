@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from tui.worlds import world
@@ -13,6 +12,7 @@ from hivemind.journal.codec import line_of
 from hivemind.journal.event_text import describe
 from hivemind.journal.index.activity import ActivityColumn, Mark
 from hivemind.journal.records import Gap, JournalBegan, JournalEnded
+from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority, Usage
 from hivemind.world.snapshot import RequestDetail

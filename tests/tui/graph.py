@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 from tui.worlds import world
 
+from hivemind.records import replace
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.types import Priority
 from hivemind.world.snapshot import AgentView, Snapshot, TaskView

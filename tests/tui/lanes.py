@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tui.graph import processes
 from tui.requests import requests_of
 from tui.worlds import FakeSource, world
 
+from hivemind.records import replace
 from hivemind.world.health import Forecast
 from hivemind.world.snapshot import LaneView, Snapshot, TicketView
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from tui.kit import text
 from tui.trouble import with_lane
 from tui.worlds import budget, calm_world, world
 
+from hivemind.records import replace
 from hivemind.scheduler.types import Priority
 from hivemind.world.snapshot import Snapshot
 from hivemind_tui.panels import agent_page, agent_table, header, models

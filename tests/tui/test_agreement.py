@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import product
 from random import Random
 
@@ -22,6 +21,7 @@ from hivemind.api_types import SnapshotPart
 from hivemind.cli.operator import status
 from hivemind.control.app import as_json
 from hivemind.control.metrics import encoder_for, rendered
+from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind
 from hivemind.text.humanise import short_count

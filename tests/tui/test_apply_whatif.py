@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shlex
 import tomllib
-from dataclasses import replace
 
 import pytest
 from tui.trials import BETA, CEILING, LOOKED, PATIENCE
 from tui.worlds import world
 
 from hivemind.lab.simulate.overrides import Change, parse_changes
+from hivemind.records import replace
 from hivemind.scheduler.commands import Rejected, SetBudget, SetPriority, Tune
 from hivemind.scheduler.types import Priority
 from hivemind_tui.commands import whatif

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from world.kit import arrived, commanded, first_content, granted, sampled, state
 
 from hivemind.errors import UsageError
 from hivemind.fleet import watcher
+from hivemind.records import replace
 from hivemind.scheduler.commands import Conflict, PauseAgent
 from hivemind.settings.write import Draft
 from hivemind_tui.panels import header

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from tui.courses import AT, cases
 
+from hivemind.records import replace
 from hivemind_tui.render.bars import SPANS, bar, beginning, ending, rounded, shares, times_of_day, times_since
 from hivemind_tui.render.glyphs import ASCII
 from hivemind_tui.render.pen import Pen

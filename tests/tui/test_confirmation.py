@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import get_args
 
 import pytest
 from tui.worlds import world
 
+from hivemind.records import replace
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.types import Priority
 from hivemind_tui.commands.queue import LOG_PAGES, confirmation

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from tui.kit import text
 from tui.worlds import empty_world
 
+from hivemind.records import replace
 from hivemind.world.lines import SETTINGS
 from hivemind.world.snapshot import Line
 from hivemind_tui.panels import connect

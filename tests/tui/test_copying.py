@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -15,6 +14,7 @@ from tui.trials import LOOKED
 from tui.worlds import FakeSource, world
 
 from hivemind.lab.simulate.overrides import Change
+from hivemind.records import replace
 from hivemind.text.shells import Shell
 from hivemind_tui.commands.actions import text_to_copy
 from hivemind_tui.commands.whatif import shell_lines, what_if_line

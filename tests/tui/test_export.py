@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,6 +12,7 @@ from tui.decks import write
 from tui.kit import SMALLEST, press, room, said, screen, seen, wait_until
 from tui.worlds import FakeSource, world
 
+from hivemind.records import replace
 from hivemind.world.snapshot import RecordingView
 from hivemind_tui.commands.files import as_png, placed_text, write_new
 

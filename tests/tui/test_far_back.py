@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tui.kit import text
 from tui.requests import requests_of
 from tui.worlds import world
 
+from hivemind.records import replace
 from hivemind.world.snapshot import QUEUE_SHOWN
 from hivemind_tui.panels import agent_page, agent_table, request_page, request_table
 from hivemind_tui.render import wait_reason

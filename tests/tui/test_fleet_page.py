@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from fleet.fleets import fleet
@@ -11,6 +10,7 @@ from fleet.members import member
 from tui.kit import press, room, screen, text
 from tui.worlds import FakeSource, world
 
+from hivemind.records import replace
 from hivemind.scheduler.commands import PauseAgent, PinLevel
 from hivemind.world.fleet import Fleet, gathered
 from hivemind.world.snapshot import Snapshot

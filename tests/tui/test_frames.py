@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import replace
 
 from tui.kit import frame, room, screen, seen, settle
 from tui.trouble import with_lane
 from tui.worlds import FakeSource, world
 
+from hivemind.records import replace
 from hivemind.world.snapshot import Snapshot
 from hivemind_tui.board import _TURNS
 from hivemind_tui.widgets.line_table import Panel

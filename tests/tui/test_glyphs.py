@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import pytest
 from rich.cells import cell_len
 
@@ -30,7 +28,7 @@ from hivemind_tui.render.glyphs import (
 from hivemind_tui.render.pen import ROLES
 
 SETS = {"unicode": UNICODE, "ascii": ASCII}
-FIELDS = [field.name for field in fields(Glyphs) if field.name != "braille"]
+FIELDS = [name for name in Glyphs.__struct_fields__ if name != "braille"]
 
 
 @pytest.mark.parametrize("glyphs", SETS.values(), ids=SETS)

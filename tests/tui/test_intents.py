@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from tui.worlds import LANE, empty_world, world
 
+from hivemind.records import replace
 from hivemind.scheduler.commands import PinLevel, Rejected, ReleaseLane, SetBudget, SetPriority, Tune
 from hivemind.scheduler.events import Hold, WindowState
 from hivemind.scheduler.types import Priority, WindowKind

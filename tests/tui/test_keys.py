@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from tui.kit import SMALLEST, afresh, press, room, said, screen, seen, settle, wait_until
 from tui.worlds import LANE, FakeSource, busy_source, empty_world, world
 
+from hivemind.records import replace
 from hivemind.scheduler.commands import (
     AddNote,
     BoostAgent,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from tui.kit import text
 from tui.trouble import MARKS, bad_afternoon, with_lane
 from tui.worlds import world
 
+from hivemind.records import replace
 from hivemind.scheduler.types import WindowKind
 from hivemind.world.health import Forecast
 from hivemind.world.snapshot import CurvePoint, Line, Snapshot, TicketView

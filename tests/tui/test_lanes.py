@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from tui.kit import frame, press, screen, seen, settle, whole_screen
 from tui.lanes import several, several_source
 from tui.worlds import FakeSource, world
 
+from hivemind.records import replace
 from hivemind.world.health import Finding, Verdict
 from hivemind.world.snapshot import LaneView
 from hivemind.world.verdict import judged

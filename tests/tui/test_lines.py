@@ -6,12 +6,12 @@ import asyncio
 import io
 import logging
 import threading
-from dataclasses import replace
 
 import pytest
 from tui.worlds import FakeSource, world
 
 from hivemind.console import Console
+from hivemind.records import replace
 from hivemind.world.snapshot import LaneView, Line, Snapshot
 from hivemind.world.verdict import judged
 from hivemind_tui.program import headless

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tui.kit import frame, press, room, screen, seen, settle
 from tui.lanes import several_source
 from tui.requests import requests_of
 from tui.worlds import world
 
+from hivemind.records import replace
 from hivemind.world.snapshot import Line, Snapshot
 from hivemind_tui.panels import log
 from hivemind_tui.render.pen import Pen

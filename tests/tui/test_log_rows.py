@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from tui.kit import frame, press, room, said, screen, seen
 from tui.worlds import FakeSource, world
 
+from hivemind.records import replace
 from hivemind.world.snapshot import Line, Snapshot
 from hivemind_tui.commands import navigation
 from hivemind_tui.panels import log

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import count
 from types import FrameType
 
@@ -12,6 +11,7 @@ import pytest
 from tui.test_panels import PANELS
 from tui.worlds import FakeSource, world
 
+from hivemind.records import replace
 from hivemind_tui.commands import navigation
 from hivemind_tui.keys.keymap import footer
 from hivemind_tui.render.pen import Pen

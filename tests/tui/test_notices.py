@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from tui.kit import frame, press, room, screen, seen, whole_screen
 from tui.worlds import FakeSource, world
 
+from hivemind.records import replace
 from hivemind.scheduler.commands import Acknowledge
 from hivemind.world.health import Alert, Finding, Verdict
 from hivemind.world.snapshot import Snapshot

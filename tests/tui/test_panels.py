@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from tui.kit import text
 from tui.trouble import bad_afternoon, with_lane
 from tui.worlds import empty_world, world
 
+from hivemind.records import replace
 from hivemind.scheduler.events import BudgetState
 from hivemind.world.health import Alert
 from hivemind.world.snapshot import Snapshot

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -19,6 +18,7 @@ from tui.worlds import FakeSource, world
 
 from hivemind.journal.index.player import Player
 from hivemind.journal.past import SPANS, Past
+from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.world.lines import line_of
 from hivemind.world.snapshot import RecordingView

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar
 
 import pytest
@@ -12,6 +11,7 @@ from rich.style import Style
 from textual.app import App, ComposeResult
 from textual.strip import Strip
 
+from hivemind.records import replace
 from hivemind_styles.themes import CONTRAST, DARK, MONO, SIXTEEN
 from hivemind_tui.render.glyphs import ASCII, UNICODE
 from hivemind_tui.render.pen import Pen, Span, call, linked, scrollbar

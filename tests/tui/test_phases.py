@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from tui.courses import AT, attempt, cases, lost, request
 
+from hivemind.records import replace
 from hivemind.world.snapshot import RequestView
 from hivemind_tui.render.glyphs import PHASES
 from hivemind_tui.render.pen import Pen, Span

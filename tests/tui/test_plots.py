@@ -11,13 +11,13 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tui.trouble import MARKS, bad_afternoon
 from tui.worlds import world
 
+from hivemind.records import replace
 from hivemind.world.snapshot import CurvePoint
 from hivemind_tui.panels import curve
 from hivemind_tui.plots import process as plots_process

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from tui.kit import afresh, press, room, screen, seen
 from tui.trials import Made, usual
 from tui.worlds import busy_source, world
 
+from hivemind.records import replace
 from hivemind.scheduler.commands import Tune
 from hivemind.world.snapshot import RecordingView
 

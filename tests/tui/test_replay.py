@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -13,6 +12,7 @@ from tui.worlds import world
 
 from hivemind.journal.index.player import Player
 from hivemind.journal.records import JournalBegan
+from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.commands import PauseAdmissions, Rejected
 from hivemind.settings.write import Draft

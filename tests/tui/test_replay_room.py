@@ -6,7 +6,6 @@ import itertools
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -18,6 +17,7 @@ from tui.kit import TERMINAL, piloted, press, said, seen, settle, wait_until
 from tui.worlds import world
 
 from hivemind.journal.index.player import Player
+from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority
 from hivemind_tui.keys import keymap

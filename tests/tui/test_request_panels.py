@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from tui.courses import AT, cases, of_agent, of_all, of_request
 from tui.kit import text
 from tui.worlds import empty_world, world
 
+from hivemind.records import replace
 from hivemind_tui.commands import navigation
 from hivemind_tui.panels import agent_page, request_page, request_table
 from hivemind_tui.render.bars import ending

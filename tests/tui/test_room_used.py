@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from tui.kit import frame, press, room, screen, seen, whole_screen
 from tui.lanes import several_source
 from tui.worlds import FakeSource
+
+from hivemind.records import replace
 
 PAGES = {"overview": "1", "agents": "2", "requests": "3", "tuning": "4", "log": "5", "tasks": "6"}
 PAGES |= {"agent": "2 enter", "request": "3 enter", "fleet": "7"}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from tui.graph import processes
 from tui.kit import frame, press, room, screen, settle, whole_screen
 from tui.worlds import FakeSource, busy_source, empty_world
 
+from hivemind.records import replace
 from hivemind.world.snapshot import Snapshot
 from hivemind_styles.themes import DARK, LIGHT
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from tui.kit import frame, press, room, said, screen, seen
 from tui.worlds import FakeSource, busy_source, world
 
+from hivemind.records import replace
 from hivemind.scheduler.commands import PauseAgent
 from hivemind.world.snapshot import AgentView, Snapshot
 from hivemind_tui.commands import navigation

@@ -6,7 +6,6 @@ import asyncio
 import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from tui.decks import write
 from tui.worlds import FakeSource, world
 
 from hivemind.console import Console
+from hivemind.records import replace
 from hivemind.world.snapshot import Snapshot
 from hivemind_tui import replay_app
 from hivemind_tui.app import ControlRoom

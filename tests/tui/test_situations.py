@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from tui.kit import frame, screen, settle, text, whole_screen
 from tui.worlds import FakeSource, empty_world, world
 
+from hivemind.records import replace
 from hivemind.scheduler.events import BudgetState, Hold
 from hivemind.world.gates import GATES
 from hivemind.world.health import Forecast, Waits

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
 from tui.graph import processes
 from tui.kit import press, screen, whole_screen
 from tui.worlds import FakeSource, busy_source
@@ -20,8 +21,8 @@ def spoilt(value: Any, key: str = "") -> Any:
     """The same with worse texts."""
     if isinstance(value, str):
         return value if key in KEPT else value + EVIL
-    if is_dataclass(value) and not isinstance(value, type):
-        made = {each.name: spoilt(getattr(value, each.name), each.name) for each in fields(value) if each.init}
+    if isinstance(value, Struct):
+        made = {name: spoilt(getattr(value, name), name) for name in value.__struct_fields__}
         return replace(value, **made)
     if isinstance(value, tuple):
         return tuple(spoilt(each, key) for each in value)

@@ -6,12 +6,12 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 
 import pytest
 from tui.kit import press, screen, seen
 from tui.worlds import FakeSource, world
 
+from hivemind.records import replace
 from hivemind.scheduler.commands import Command, CutRequest, Drain, PauseAgent, Rejected, SetCircuit, Tune
 from hivemind.world.snapshot import HUNG, Line
 from hivemind_tui.commands.queue import Change, CommandQueue, Intent

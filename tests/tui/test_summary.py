@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from hivemind.host.listening import print_ready
 from hivemind.host.summary import AGENTS_SHOWN, journal_of, summary, wait_causes_of
 from hivemind.journal.files import demo_folder_in, folder_in
 from hivemind.journal.wait_causes import WaitCauses, shares_text
+from hivemind.records import replace
 from hivemind.world.health import Histogram, Vitals
 from hivemind.world.snapshot import RecordingView, Snapshot
 from hivemind.world.verdict import judged

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from tui.kit import text
 from tui.worlds import world
 
 from hivemind.agents.plans.reading import read_plan
+from hivemind.records import replace
 from hivemind.scheduler.types import Priority
 from hivemind.world.health import Forecast
 from hivemind.world.snapshot import Alarm, Snapshot, TaskView

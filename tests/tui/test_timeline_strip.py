@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -11,6 +10,7 @@ from tui.decks import AT, LENGTH_S, WALL, Deck, recording
 from tui.worlds import calm_world, world
 
 from hivemind.journal.index.activity import ActivityColumn, Mark
+from hivemind.records import replace
 from hivemind.world.snapshot import RecordingView
 from hivemind.world.verdict import completed, judged
 from hivemind_tui.panels import header, timeline_strip

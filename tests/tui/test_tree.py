@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from tui.graph import processes
 from tui.worlds import FakeSource, world
 
+from hivemind.records import replace
 from hivemind.world.order import gravest_first
 from hivemind.world.snapshot import AgentView
 from hivemind_tui.panels import agent_table

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import get_args
 
 import pytest
 from tui.graph import processes
 from tui.worlds import LANE
 
+from hivemind.records import replace
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.types import Priority
 from hivemind_tui.commands.queue import inverse

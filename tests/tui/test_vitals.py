@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from tui.worlds import VITALS, empty_world, world
 
+from hivemind.records import replace
 from hivemind.world.health import Forecast
 from hivemind.world.snapshot import Snapshot
 from hivemind_tui.panels import vitals

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from rich.cells import cell_len
 from tui.worlds import budget, world
 
+from hivemind.records import replace
 from hivemind.scheduler.events import GATES, LaneState, LeaseGauges, WindowState
 from hivemind.scheduler.types import WindowKind
 from hivemind.world.snapshot import TicketView

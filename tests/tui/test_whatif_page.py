@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -31,6 +30,7 @@ from tui.worlds import FakeSource, world
 
 from hivemind.journal.index.player import Player
 from hivemind.lab.simulate.overrides import Change
+from hivemind.records import replace
 from hivemind.scheduler.commands import SetPriority, Tune
 from hivemind.scheduler.types import Priority
 from hivemind.world.snapshot import RecordingView

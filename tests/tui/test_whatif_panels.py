@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 
 import msgspec
 import pytest
@@ -13,6 +12,7 @@ from tui.trials import BETA, CEILING, LOOKED, PATIENCE, course, outcome
 from tui.worlds import KNOBS, empty_world, world
 
 from hivemind.lab.simulate.overrides import Change
+from hivemind.records import replace
 from hivemind_tui.panels import comparison, knobs
 from hivemind_tui.panels.comparison import sampled
 from hivemind_tui.render.pen import Pen

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -11,6 +10,7 @@ from tui.trials import BETA, CEILING, LOOKED, PATIENCE
 from tui.worlds import KNOBS
 
 from hivemind.lab.simulate.overrides import Change
+from hivemind.records import replace
 from hivemind.scheduler.commands import Rejected
 from hivemind_tui.render.dials import NAMES
 from hivemind_tui.whatif.state import QUESTIONS, WhatIf

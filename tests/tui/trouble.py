@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from tui.worlds import calm, world
 
+from hivemind.records import replace
 from hivemind.scheduler.events import GATES
 from hivemind.scheduler.types import Usage
 from hivemind.world.snapshot import AgentView, CurvePoint, LaneView, Line, Snapshot, TicketView

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tui.requests import detail_of, requests_of
 
 from hivemind.journal.read.older import OlderLines
+from hivemind.records import replace
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.scheduler.events import BudgetState, Hold, LaneState, WindowState
 from hivemind.scheduler.types import Priority, Usage, Utilisation, WindowKind

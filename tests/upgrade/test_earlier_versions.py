@@ -11,7 +11,6 @@ import sys
 import tarfile
 import time
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from upgrade.kept import FIXTURES, VERSIONS, Kept, unpacked
 from hivemind.journal.index.index import Stale, header_of, index_path, open_index
 from hivemind.journal.index.player import Player
 from hivemind.journal.read.reader import open_journal
+from hivemind.records import replace
 from hivemind.settings.load import _note_removed, load
 from hivemind.settings.write import draft, write
 from hivemind.store import schema

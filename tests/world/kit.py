@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from msgspec import structs
 
+from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.events import Hold, LaneState
 from hivemind.scheduler.types import FailureKind, Price, Priority, Usage

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from world.kit import LANE, arrived, budget, commanded, finished, granted, hold, sampled, state, told
 from world.test_verdict import agent, with_agent
 
+from hivemind.records import replace
 from hivemind.scheduler.commands import Acknowledge, Conflict
 from hivemind.scheduler.events import AgentBegan, AgentEnded, AlertOver, AlertRaised, Event
 from hivemind.world.alerts import ALERTS_KEPT, QUIET_S, RULES, AlertBook, AlertFold, check_acknowledge, conditions

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 import pytest
 from world.kit import arrived, budget, finished, granted, sampled, state, task_added, task_changed, told
 from world.test_vitals import many
 
+from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.events import WindowState
 from hivemind.scheduler.types import Usage, WindowKind

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
 from examples import examples
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from scheduler.driving import Hands, lane_config
 from world.kit import LANE, arrived, budget, hold, sampled, state, told
 
+from hivemind.records import replace
 from hivemind.scheduler.commands import SetBudget
 from hivemind.scheduler.events import BudgetState, FamilyHold, LaneState, LeaseGauges, Sampled, WindowState
 from hivemind.scheduler.types import Usage, Utilisation, WindowKind, WindowReading

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from world.kit import LANE, arrived, budget, commanded, finished, granted, hold, only_agent, sampled, state, told
 from world.kit import refused as refused_event
 
+from hivemind.records import replace
 from hivemind.scheduler.events import FamilyHold, LaneState
 from hivemind.world.alerts import conditions
 from hivemind.world.fleet import Member

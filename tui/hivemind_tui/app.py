@@ -6,7 +6,6 @@ import math
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import ClassVar
 
@@ -18,6 +17,7 @@ from textual.geometry import Size
 
 from hivemind.errors import UsageError
 from hivemind.journal.read.older import OlderLines
+from hivemind.records import replace
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.text.humanise import short_duration
 from hivemind.text.shells import shell_of

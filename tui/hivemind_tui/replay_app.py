@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from hivemind.errors import UsageError
+from hivemind.records import replace
 from hivemind.scheduler.commands import Rejected
 from hivemind_tui.app import ControlRoom
 from hivemind_tui.commands.dialogs import kind_key, kinds_menu

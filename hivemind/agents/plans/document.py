@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec import Struct, field
 
 from hivemind.errors import UsageError
 from hivemind.scheduler.tasks import MOST
@@ -48,8 +48,7 @@ class PlanError(UsageError):
         return self._lines
 
 
-@dataclass(slots=True)
-class Document:
+class Document(Struct):
     """A plan that is being read. Its mistakes are collected and reported together."""
 
     name: str

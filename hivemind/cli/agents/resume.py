@@ -7,11 +7,11 @@ import contextlib
 import os
 import secrets
 from collections.abc import Coroutine
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from hivemind.agent_names import spelled_in
 from hivemind.agents.resumption import Resumption, resumption_kept
@@ -43,6 +43,7 @@ from hivemind.control.discovery import (
     parse_address,
 )
 from hivemind.errors import HiveMindError, UsageError
+from hivemind.records import replace
 from hivemind.scheduler.commands import ClaimTask, FinishTask, PauseAgent, Rejected, RetryTask
 from hivemind.scheduler.events import BudgetState
 from hivemind.settings import Settings, add_flags, forget_secrets, from_flags
@@ -60,8 +61,7 @@ class CannotResume(HiveMindError):
     """The agent can't go on; the text says why and what would mend it."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentStatus:
+class AgentStatus(Struct, frozen=True):
     """An agent as the running proxy knows it."""
 
     known: bool

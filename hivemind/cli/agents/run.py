@@ -6,9 +6,10 @@ import argparse
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import asdict
 
 from hivemind.agents.restarts import run_with_restarts
 from hivemind.agents.run import AgentCommand, Foreground, RunOutcome, check_command

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
-from dataclasses import asdict
 from pathlib import Path
+
+from msgspec.structs import asdict
 
 from hivemind.agents.worktrees import Repository, Worktree, WorktreeError
 from hivemind.cli.plugin import Command

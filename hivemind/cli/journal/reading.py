@@ -6,8 +6,9 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict
 from pathlib import Path
+
+from msgspec.structs import asdict
 
 from hivemind.cli.journals import open_named_journal, open_named_journals, print_damage, state_folder
 from hivemind.console import print_json, print_note, printable

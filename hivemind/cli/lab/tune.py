@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TextIO
@@ -28,6 +27,7 @@ from hivemind.lab.tune.simulations import simulations
 from hivemind.lab.tune.space import DEFAULT_KNOBS, RecordedSettings, knobs_named
 from hivemind.lab.tune.tuning import TimeIsUp, Tuner, TuningPlan, TuningResult
 from hivemind.prices import prices_at
+from hivemind.records import replace
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.types import Price
 from hivemind.text.humanise import plural

@@ -7,7 +7,8 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import fields
+
+from msgspec.structs import asdict
 
 from hivemind.api_types import SnapshotPart
 from hivemind.cli import client
@@ -38,7 +39,7 @@ VERDICT_STYLES = {
     "blocked": "bad",
 }
 _FINDINGS_SHOWN = 6
-_SHOWN = {each.name for each in fields(Vitals)} - {"recent_waits", "recent_ttfts"}
+_SHOWN = set(Vitals.__struct_fields__) - {"recent_waits", "recent_ttfts"}
 """Vitals that `--json` prints."""
 _CIRCUITS = {"closed": "", "half_open": "warn", "open": "bad"}
 
@@ -91,7 +92,7 @@ def as_facts(part: SnapshotPart) -> dict[str, object]:
         "fleet": world.fleet,
         "work": world.work,
         "lanes": [lane.state for lane in world.lanes],
-        "vitals": {each.name: getattr(world.vitals, each.name) for each in fields(world.vitals) if each.name in _SHOWN},
+        "vitals": {name: value for name, value in asdict(world.vitals).items() if name in _SHOWN},
         "forecast": world.forecast,
     }
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import IO
 
 import msgspec
+from msgspec import Struct
 
 from hivemind.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class DetachedOrder:
+class DetachedOrder(Struct, frozen=True):
     """All that a detached proxy needs to know."""
 
     settings: Settings
@@ -38,8 +38,7 @@ class Started:
     """The file of its log; the null device where none can be written."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Struct, frozen=True):
     """Why a detached proxy serves nothing."""
 
     error: str
@@ -48,8 +47,7 @@ class Failed:
     """Its address is."""
 
 
-@dataclass(slots=True)
-class StartReport:
+class StartReport(Struct):
     """The pipe to the starter, which may be gone."""
 
     file: int
@@ -62,8 +60,7 @@ class StartReport:
         os.close(self.file)
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
+class _Answer(Struct, frozen=True):
     started: Started | None = None
     failed: Failed | None = None
 

@@ -8,10 +8,11 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
+
+from msgspec import Struct
 
 from hivemind import __version__
 from hivemind.console import printable
@@ -33,8 +34,7 @@ _KEPT_S = 7 * 86_400.0
 """Journals that were made to be shown once are kept so long."""
 
 
-@dataclass(frozen=True)
-class Made:
+class Made(Struct, frozen=True):
     """A journal that was made."""
 
     path: Path

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Annotated
 
 import msgspec
+from msgspec import Struct, field
 
 from hivemind.agent_names import LOOKS_LIKE_A_KEY, BadName, normalised
 from hivemind.providers.base import Facts, Limits, StreamForm, Tap, TapState
@@ -17,6 +17,7 @@ from hivemind.providers.limits import read_limits
 from hivemind.providers.paths import dialect_for, is_free
 from hivemind.providers.profiles import profile_for
 from hivemind.providers.taps import end_through, feed_through, form_of
+from hivemind.records import replace
 from hivemind.redaction.text import mask_values, redact
 from hivemind.redaction.values import credentials_in, masked_path
 from hivemind.scheduler.types import Failure, FailureKind, Usage
@@ -55,8 +56,7 @@ class UnreadableEntry(ValueError):
     """An entry, or a whole file, that isn't of the form it says; the text says what is wrong."""
 
 
-@dataclass(slots=True)
-class Hints:
+class Hints(Struct):
     """What our own export says of an attempt beyond the format."""
 
     agent: str = ""
@@ -75,8 +75,7 @@ class Hints:
     usage: Usage | None = None
 
 
-@dataclass(slots=True)
-class Entry:
+class Entry(Struct):
     """A request and what it was answered. Moments are seconds since the epoch."""
 
     method: str
@@ -112,8 +111,7 @@ def lower(headers: list[tuple[bytes, bytes]]) -> Headers:
     return [(name.lower(), value) for name, value in headers if not name.startswith(b":")]
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedAttempt:
+class ParsedAttempt(Struct, frozen=True):
     """One attempt at a request of a model."""
 
     entry: Entry

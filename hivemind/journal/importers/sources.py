@@ -16,6 +16,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from hivemind import __version__
 from hivemind.agent_names import KnownNames
@@ -44,8 +45,7 @@ HTTP = ("har", "mitmproxy")
 Tell = Callable[[int, int], object]
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(Struct, frozen=True):
     """A file, and how it is read."""
 
     path: Path

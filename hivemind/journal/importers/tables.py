@@ -10,11 +10,11 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 
 from hivemind.errors import UsageError
 from hivemind.journal.codec import BOM
@@ -38,8 +38,7 @@ _INSIDE = ("data", "rows", "results", "requests", "observations", "logs")
 """Where an answer of an API has its rows."""
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """How one kind of such files is laid out."""
 
     name: str

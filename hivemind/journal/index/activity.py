@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from hivemind.journal.event_text import describe
 from hivemind.journal.records import Gap
+from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind
 from hivemind.world.lines import SHOWN_BY_EVENTS
@@ -24,8 +26,7 @@ Row = tuple[int, int, int, float, int, int]
 """Second since the journal began; in flight, waiting and the level as it ended; errors and grants in it."""
 
 
-@dataclass(frozen=True, slots=True)
-class ActivityColumn:
+class ActivityColumn(Struct, frozen=True):
     """Activity in one piece of the journal."""
 
     active: int
@@ -167,8 +168,7 @@ TOGETHER_S = 1.0
 """What happens of one kind within that time is one mark, but for commands."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """A moment, and what happened then."""
 
     at: float

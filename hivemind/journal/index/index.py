@@ -13,16 +13,17 @@ import hashlib
 import os
 import struct
 import sys
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+from msgspec import Struct, field
 
 from hivemind import __version__
 from hivemind.journal.index.activity import Mark, Row
 from hivemind.journal.read.cursor import JournalPlace
 from hivemind.journal.read.damage import Damage
+from hivemind.records import replace
 from hivemind.world.state import WorldState
 
 if sys.version_info >= (3, 14):
@@ -43,8 +44,7 @@ _HEAD = 4096
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class IndexHeader:
+class IndexHeader(Struct, frozen=True):
     """Which journal an index belongs to, and what made it."""
 
     format: int
@@ -56,8 +56,7 @@ class IndexHeader:
     """Random, so that an index begun anew is noticed."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartStamp:
+class PartStamp(Struct, frozen=True):
     """The size, time and end of a part of the journal when a block was written."""
 
     name: str
@@ -67,8 +66,7 @@ class PartStamp:
     """Digest of what is just before the block's end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     """A summary of the journal between the end of the last block (or the beginning) and this one's."""
 
     place: JournalPlace
@@ -84,8 +82,7 @@ class Block:
     rows: list[Row] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class StoredBlock:
+class StoredBlock(Struct, frozen=True):
     """A block that was read, and where the state at its end is stored."""
 
     block: Block

@@ -8,8 +8,9 @@ import subprocess
 import sys
 import tempfile
 from bisect import bisect_right
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
 
 from hivemind.journal.codec import event_if_any
 from hivemind.journal.files import parts_from
@@ -18,6 +19,7 @@ from hivemind.journal.index.index import IndexReader, Stale, StoredBlock, header
 from hivemind.journal.read.cursor import LONGEST_LINE, JournalPlace, line_near, line_start, moment_of
 from hivemind.journal.read.damage import Damage
 from hivemind.journal.records import JournalBegan
+from hivemind.records import replace
 from hivemind.world.state import Carried, WorldState
 
 WARM_EVENTS, WARM_BYTES = 8000, 2 << 20
@@ -28,8 +30,7 @@ _AGAIN = 10
 """Calls of :meth:`JournalIndex.look` before another attempt, if another program seems to make the index."""
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Struct, frozen=True):
     """A place in the journal, and the state there."""
 
     place: JournalPlace

@@ -6,7 +6,6 @@ import contextlib
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -23,6 +22,7 @@ from hivemind.journal.read.reader import gc_paused, last_event, missing_among, o
 from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
 from hivemind.journal.write.segment import being_written
 from hivemind.prices import prices_at
+from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.world.snapshot import RequestDetail
 from hivemind.world.state import Carried

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct
 
 from hivemind.journal.codec import (
     BOM,
@@ -36,8 +37,7 @@ _BUFFER = 1 << 18
 _PIECE = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class JournalPlace:
+class JournalPlace(Struct, frozen=True):
     """The end of a line of a journal."""
 
     part: int

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from hivemind.console import printable
@@ -16,8 +16,7 @@ _SHOWN_EACH = 3
 """Of what may happen often, the first few are shown one by one."""
 
 
-@dataclass(slots=True)
-class Damage:
+class Damage(Struct):
     """What was found wrong on the way, for people."""
 
     bad_lines: int = 0

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields
 from operator import attrgetter
 from typing import Any
 
 from msgspec import structs
 
 from hivemind.journal.records import Gap, JournalBegan
+from hivemind.records import names_of, replace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.wire.fleet_lanes import place_on
@@ -362,14 +363,14 @@ def _differing(one: LaneConfig | SchedulerConfig, other: LaneConfig | SchedulerC
 
 
 def _differing_in(one: Any, other: Any, prefix: str) -> Iterator[str]:
-    for field in fields(one):
-        value, different = getattr(one, field.name), getattr(other, field.name)
-        if value == different or field.name in _FOLLOWS:
+    for name in names_of(type(one)) or ():
+        value, different = getattr(one, name), getattr(other, name)
+        if value == different or name in _FOLLOWS:
             continue
-        if is_dataclass(value):
-            yield from _differing_in(value, different, f"{prefix}{field.name}.")
+        if names_of(type(value)) is None:
+            yield f"{prefix}{name}"
         else:
-            yield f"{prefix}{field.name}"
+            yield from _differing_in(value, different, f"{prefix}{name}.")
 
 
 def _merged_upstreams(began: Sequence[JournalBegan]) -> list[tuple[dict[str, str], list[tuple[str, str]]]]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from hivemind.journal.codec import event_if_any
 from hivemind.journal.files import part_of, parts_in
@@ -32,8 +33,7 @@ _FIRST_TIME = b'"attempts":1,'
 """In a request's end: it has no line either."""
 
 
-@dataclass(frozen=True, slots=True)
-class OlderLines:
+class OlderLines(Struct, frozen=True):
     """Some lines, and where to go on."""
 
     lines: tuple[Line, ...] = ()

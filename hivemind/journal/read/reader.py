@@ -9,10 +9,11 @@ import re
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
+
+from msgspec import Struct, field
 
 from hivemind.errors import UsageError
 from hivemind.journal.codec import BOM, event_if_any, version_of
@@ -50,8 +51,7 @@ _IMPORT = "hivemind journal import makes a journal of it"
 _LISTED = "hivemind journal ls lists the journals that there are"
 
 
-@dataclass(slots=True)
-class Journal:
+class Journal(Struct):
     """A journal that can be read: its first line, and its parts."""
 
     path: Path
@@ -255,8 +255,7 @@ def what_else(line: bytes, version: int | None) -> str:
 # --- Journals of a folder ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """A journal as it stands in a list."""
 
     name: str

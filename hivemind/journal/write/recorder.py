@@ -13,11 +13,11 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from hivemind.journal.codec import encoded, line_of
@@ -59,8 +59,7 @@ PROGRESS_S = 1.0
 _UNWRITABLE = (TypeError, ValueError, msgspec.MsgspecError)
 
 
-@dataclass(frozen=True, slots=True)
-class RecorderLimits:
+class RecorderLimits(Struct, frozen=True):
     """When a new part begins, and how much waits."""
 
     max_bytes: int

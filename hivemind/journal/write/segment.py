@@ -9,8 +9,9 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from hivemind.journal.files import part_path, parts_in
 from hivemind.store.locks import is_locked
@@ -137,8 +138,7 @@ def begin(folder: Path, wall: float, port: int) -> tuple[str, JournalPart]:
     raise FileExistsError(0, "too many journals begin at this moment", str(folder))
 
 
-@dataclass(frozen=True, slots=True)
-class Retention:
+class Retention(Struct, frozen=True):
     """What of a folder's journals is kept."""
 
     max_age_s: float

@@ -8,11 +8,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
 from itertools import islice
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from hivemind.journal.codec import Encoded, begin_of, each_line_of, lines_of
 from hivemind.journal.write.segment import Closed, JournalPart
@@ -32,12 +32,11 @@ _LINE_START = 32
 """About how many bytes a line's beginning has."""
 _STATE_LEAST, _STATE_VALUE, _STATE_TICKET = 10_000, 40, 1_500
 """About how many bytes of memory a state takes, each value of an agent or task in it, and each request."""
-_STATE_FIELDS = tuple(field.name for field in fields(WorldState))
+_STATE_FIELDS = WorldState.__struct_fields__
 _encode = msgspec.json.Encoder().encode
 
 
-@dataclass(frozen=True, slots=True)
-class DeferredLines:
+class DeferredLines(Struct, frozen=True):
     """Lines that the thread is still to make."""
 
     make: Callable[[], bytes]
@@ -47,8 +46,7 @@ class DeferredLines:
     lines: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class NewPart:
+class NewPart(Struct, frozen=True):
     """The lines that follow go to another file."""
 
     path: Path
@@ -172,8 +170,7 @@ def _count(item: Item) -> int:
 # --- Events with lines between them -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class LineBatch:
+class LineBatch(Struct, frozen=True):
     """Some events in order, encoded on the loop."""
 
     events: Encoded

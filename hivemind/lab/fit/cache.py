@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
 
 from hivemind.lab.trace.steps import RequestAttempt, RequestStep, TracedAttempt
+from hivemind.records import replace
 from hivemind.scheduler.types import Usage
 from hivemind.text.humanise import duration
 
@@ -25,8 +27,7 @@ _USUAL_S = (300.0, 3600.0)
 """How long providers say that they keep a prompt."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cache:
+class Cache(Struct, frozen=True):
     """The prompt of a conversation is kept for some time."""
 
     keeps_s: float
@@ -95,8 +96,7 @@ def _fitted(read: Sequence[float], missed: Sequence[float], share: float) -> Cac
     return Cache(keeps_s, share, (low_s, keeps_s))
 
 
-@dataclass(slots=True)
-class CacheState:
+class CacheState(Struct):
     """The cache in one simulation."""
 
     fitted: Cache | None

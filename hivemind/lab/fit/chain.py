@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from hivemind.lab.fit.outcomes import Outcome
 
@@ -44,8 +45,7 @@ def runs_of(outcomes: Sequence[Outcome], longest_s: float) -> list[ChainRun]:
     return runs
 
 
-@dataclass(slots=True)
-class _Expected:
+class _Expected(Struct):
     """What a pass expects of the states."""
 
     likelihood: float
@@ -58,8 +58,7 @@ class _Expected:
     spell_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(Struct, frozen=True):
     """The fitted chain."""
 
     outside: float

@@ -8,9 +8,10 @@ the same client, chosen at random.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from statistics import median
 from typing import NamedTuple, TypeVar
+
+from msgspec import Struct, field
 
 from hivemind.lab.fit.luck import luck
 from hivemind.lab.trace.steps import RequestStep
@@ -37,8 +38,7 @@ class Pause(NamedTuple):
     """What Retry-After asked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Habit:
+class Habit(Struct, frozen=True):
     """What one agent's client does with requests that ended unanswered."""
 
     most: int
@@ -47,8 +47,7 @@ class Habit:
     """Before the first repetition, before the second, and so on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Agent:
+class Agent(Struct, frozen=True):
     """What one agent was seen to do; None: it had no occasion."""
 
     client: str
@@ -65,8 +64,7 @@ class Agent:
     """From the end of a request to its next one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Clients:
+class Clients(Struct, frozen=True):
     """The clients and agents of a recording, by the agents' names."""
 
     agents: Mapping[str, Agent]
@@ -159,8 +157,7 @@ def _timeout_s(mine: Sequence[RequestStep], repeated: set[int]) -> float | None:
 # --- In a simulation ----------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class ClientState:
+class ClientState(Struct):
     """The clients and agents in one simulation."""
 
     fitted: Clients

@@ -12,8 +12,10 @@ import random
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import fmean
+
+from msgspec import Struct
 
 from hivemind.lab.fit.chain import fit_chain
 from hivemind.lab.fit.load import Load, fit_load
@@ -21,6 +23,7 @@ from hivemind.lab.fit.luck import luck
 from hivemind.lab.fit.outcomes import Outcome, log_likelihood, share_failed
 from hivemind.lab.fit.spells import Spells, spells_of, timeline
 from hivemind.lab.trace.steps import RequestAttempt, RequestStep, TracedAttempt
+from hivemind.records import replace
 from hivemind.scheduler.types import FailureKind
 from hivemind.text.humanise import count, duration, percent, plural
 
@@ -35,8 +38,7 @@ _POISONED = 0.01
 """A request that failed always is at fault if so many or fewer were expected to by chance."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failures:
+class Failures(Struct, frozen=True):
     """What fails besides refusals."""
 
     rate: float
@@ -175,8 +177,7 @@ def _said_of_requests(requests: Sequence[RequestStep]) -> Iterator[str]:
 # --- Explanations -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Chance:
+class _Chance(Struct, frozen=True):
     """The same share fails always."""
 
     share: float

@@ -9,10 +9,12 @@ import math
 import random
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
+from msgspec import Struct
+
 from hivemind.lab.trace.steps import RequestStep
+from hivemind.records import replace
 from hivemind.scheduler.types import Usage, WindowKind, WindowReading
 from hivemind.text.humanise import count, duration, percent
 
@@ -134,8 +136,7 @@ Form = Literal["fixed", "sliding", "bucket"]
 """How a provider counts: in windows one after the other, over the last so many seconds, or by a token bucket."""
 
 
-@dataclass(frozen=True, slots=True)
-class FittedLimit:
+class FittedLimit(Struct, frozen=True):
     """One window of a family of models."""
 
     family: str

@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from statistics import fmean
+
+from msgspec import Struct
 
 from hivemind.lab.fit.limiter import ONE_END_S, FittedLimit, LimitState, Pools, amounts_of
 from hivemind.lab.trace.steps import RequestAttempt, RequestStep, TracedAttempt
 from hivemind.lab.trace.trace import LaneTrace, Trace
+from hivemind.records import replace
 from hivemind.scheduler.types import FailureKind, WindowKind, WindowReading
 
 TimedReading = tuple[float, WindowReading]
@@ -128,8 +130,7 @@ def _size(limit: int, readings: Sequence[tuple[float, int, float]]) -> int | Non
     return max(1, most if full else most + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class BucketSpan:
+class BucketSpan(Struct, frozen=True):
     """In what time a bucket that is empty is full again, if readings are those of one."""
 
     low_s: float
@@ -274,8 +275,7 @@ def _charge(states: Mapping[str, LimitState], moment: Moment) -> None:
         states[lane].charge(at, request.arrived.family, amounts_of(request, one.usage))
 
 
-@dataclass(frozen=True, slots=True)
-class Traffic:
+class Traffic(Struct, frozen=True):
     """The lanes of a recording and their attempts."""
 
     trace: Trace

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from hivemind.lab.fit.outcomes import Outcome, log_likelihood, share_failed
+from hivemind.records import replace
 
 _ROUNDS = 30
 _PRIOR = 0.05
@@ -15,8 +17,7 @@ _PRIOR = 0.05
 _STEEPEST = 12.0
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(Struct, frozen=True):
     """The logit of the share that fails grows with the logarithm of the number in flight."""
 
     at_mean: float

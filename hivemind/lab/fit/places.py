@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from hivemind.lab.trace.steps import RequestAttempt, TracedAttempt
+from hivemind.records import replace
 from hivemind.scheduler.types import Failure
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(Struct, frozen=True):
     """So many requests are in process at once; one more is refused."""
 
     most: int

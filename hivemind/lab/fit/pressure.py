@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Literal
 
+from msgspec import Struct
+
 from hivemind.lab.fit.limiter import Amounts, Form, amounts_of
 from hivemind.lab.fit.places import in_process
 from hivemind.lab.trace.steps import RequestAttempt
@@ -53,8 +55,7 @@ class Case:
         return place < 0 or not self.each[place][1].uncharged
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """An explanation before its limit is known."""
 
     what: Literal["places"] | Form

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
+
+from msgspec import Struct
 
 from hivemind.errors import UsageError
 from hivemind.lab.fit.cache import Cache, CacheState, fit_cache
@@ -31,6 +33,7 @@ from hivemind.lab.fit.service_clock import ServiceClock
 from hivemind.lab.fit.untold import NOTHING_UNTOLD, Untold, fit_untold
 from hivemind.lab.trace.steps import RequestAttempt, RequestStep, TracedAttempt
 from hivemind.lab.trace.trace import LaneTrace, Trace
+from hivemind.records import replace
 from hivemind.scheduler.types import Failure, FailureKind, Usage
 
 _QUICK_S = 0.02
@@ -38,8 +41,7 @@ _QUICK_S = 0.02
 _OUT = Failure(FailureKind.SERVER_ERROR, True, 503, None)
 
 
-@dataclass(frozen=True, slots=True)
-class FittedProvider:
+class FittedProvider(Struct, frozen=True):
     """The model of the provider behind one lane."""
 
     lane: LaneTrace

@@ -7,9 +7,9 @@ has Student's t distribution, so that a few answers that took five times as long
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 DEGREES = 5.0
 """Degrees of freedom of the error."""
@@ -23,8 +23,7 @@ _LOWEST = -12.0
 _CONSTANT = math.lgamma((DEGREES + 1) / 2) - math.lgamma(DEGREES / 2) - 0.5 * math.log(DEGREES * math.pi)
 
 
-@dataclass(frozen=True, slots=True)
-class Regression:
+class Regression(Struct, frozen=True):
     """A fit."""
 
     shares: np.ndarray

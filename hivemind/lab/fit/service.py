@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from hivemind.lab.fit.drift import Drift
 from hivemind.lab.fit.size import Size
@@ -23,8 +24,7 @@ _LITTLE_MORE = 1.001
 """An answer whose end wasn't recorded takes at least by so much longer than recorded."""
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
+class Service(Struct, frozen=True):
     """The time of answers."""
 
     size: Size

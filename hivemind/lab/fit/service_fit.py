@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
 
 from hivemind.lab.fit.answers import BINS, Answers
 from hivemind.lab.fit.drift import Drift
@@ -20,6 +20,7 @@ from hivemind.lab.fit.service import Service
 from hivemind.lab.fit.size import PARTS, Size, kind_of
 from hivemind.lab.fit.speed import ALONE, Law, Speed
 from hivemind.lab.trace.steps import Work
+from hivemind.records import replace
 
 _MIN_ANSWERS = 30
 """With fewer answers nothing is fitted."""
@@ -56,8 +57,7 @@ _STEP_PLACES = 15
 """Times that are tried for a sudden change."""
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Struct, frozen=True):
     """What the time of answers may depend on."""
 
     parts: tuple[int, ...] = ()
@@ -78,8 +78,7 @@ class Explanation:
         return len(self.parts) + 3 * len(self.powers) + len(self.kinds) + loaded + self.knots + 4 * len(self.steps)
 
 
-@dataclass(frozen=True, slots=True)
-class _Score:
+class _Score(Struct, frozen=True):
     explanation: Explanation
     """The best of its family for all answers."""
     by_row: np.ndarray

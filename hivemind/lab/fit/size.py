@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from hivemind.lab.trace.steps import RequestStep, TracedAttempt
 from hivemind.scheduler.types import FailureKind, Usage
@@ -16,8 +17,7 @@ PARTS = ("input", "cached", "output", "chars")
 the answer, and characters of the request."""
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(Struct, frozen=True):
     """The work of an answer by its size: `(base + parts) * powers * kinds`."""
 
     base_s: float = 1.0

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 Law = Literal["alone", "power", "shared", "late", "knee"]
 
 
-@dataclass(frozen=True, slots=True)
-class Speed:
+class Speed(Struct, frozen=True):
     """The speed common to all requests that are being answered; 1 is that of a request alone."""
 
     law: Law = "alone"

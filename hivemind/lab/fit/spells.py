@@ -6,12 +6,14 @@ import math
 import random
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean, pstdev
 
+from msgspec import Struct
+
 from hivemind.lab.fit.chain import Chain, runs_of
 from hivemind.lab.fit.outcomes import Outcome
+from hivemind.records import replace
 
 _ENOUGH = 3
 """Fewer spells show neither a usual length nor that they come again after about the same time."""
@@ -20,8 +22,7 @@ _STEADY = 0.4
 _SHORTEST_S = 1e-6
 
 
-@dataclass(frozen=True, slots=True)
-class Spell:
+class Spell(Struct, frozen=True):
     """One spell of the recording, and what is known of its bounds."""
 
     began_at: float
@@ -34,8 +35,7 @@ class Spell:
     failed: int
 
 
-@dataclass(frozen=True, slots=True)
-class Spells:
+class Spells(Struct, frozen=True):
     """The spells of one lane."""
 
     share: float

@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
+
+from msgspec import Struct
 
 from hivemind.lab.fit.chain import fit_chain
 from hivemind.lab.fit.limiter import FittedLimit
@@ -21,6 +22,7 @@ from hivemind.lab.fit.outcomes import Outcome, log_likelihood, share_failed
 from hivemind.lab.fit.places import Places
 from hivemind.lab.fit.pressure import USUAL_S, Candidate, Case, charges, in_process_by_attempt, pressures
 from hivemind.lab.trace.steps import RequestAttempt, TracedAttempt
+from hivemind.records import replace
 from hivemind.scheduler.types import Failure, FailureKind, WindowKind
 
 _FEW = 2
@@ -52,8 +54,7 @@ _NEVER = 1e-4
 """What is above a limit may be taken, and what is below refused for another cause, with at least this probability."""
 
 
-@dataclass(frozen=True, slots=True)
-class Untold:
+class Untold(Struct, frozen=True):
     """What was found for one lane."""
 
     places: Places | None = None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from hivemind.lab.foresight.foretold import WALL, Foretold, foretold, less_is_done, named
 from hivemind.lab.foresight.notes import doubts, held_out_text, notes
@@ -16,8 +17,7 @@ FAR = 0.2
 """Models that are further off than this on what they haven't seen are marked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """A prediction in words and figures."""
 
     changes: tuple[Change, ...]

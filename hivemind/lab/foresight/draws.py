@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
+
+from msgspec import Struct
 
 from hivemind.journal.figures import Figures
 from hivemind.lab.fit.provider import draw_providers
@@ -19,6 +20,7 @@ from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.simulate.simulation import simulate
 from hivemind.lab.trace.slice import sliced
 from hivemind.processes import on_cores
+from hivemind.records import replace
 from hivemind.scheduler.types import Price
 
 MOST_DRAWS, LEAST_DRAWS = 12, 6
@@ -34,8 +36,7 @@ _OF_ONE = 2
 """Draws from one part, which show luck apart from what differs between parts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """One simulation of a prediction."""
 
     changes: tuple[Change, ...]
@@ -47,8 +48,7 @@ Runs = Callable[[Recording, Sequence[Job], Price | None], list[Figures]]
 """Simulates jobs and returns their figures in order."""
 
 
-@dataclass(frozen=True, slots=True)
-class Drawn:
+class Drawn(Struct, frozen=True):
     """The draws of a prediction, pairwise: a pair has the same fit and seed."""
 
     before: tuple[Figures, ...]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 from hivemind.console import printable
@@ -14,6 +13,7 @@ from hivemind.lab.foresight.prediction import Prediction, predict
 from hivemind.lab.simulate.overrides import Change, agent_commands
 from hivemind.lab.simulate.recording import Recording
 from hivemind.processes import Beside
+from hivemind.records import replace
 from hivemind.scheduler.types import Price
 from hivemind.text.humanise import did_you_mean
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from hivemind.journal.figures import Figures
 from hivemind.lab.comparison import Measure, Unit, Verdict, judged, run_measures
@@ -21,8 +22,7 @@ _LEAST: Mapping[Unit, float] = {"count": 5.0, "seconds": 0.5, "tokens": 100.0, "
 """Figures below this are compared by difference, not by share."""
 
 
-@dataclass(frozen=True, slots=True)
-class Foretold:
+class Foretold(Struct, frozen=True):
     """One figure of a prediction."""
 
     name: str

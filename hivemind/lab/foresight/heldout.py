@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from itertools import islice
 from statistics import fmean, stdev
+
+from msgspec import Struct
 
 from hivemind.journal.figures import Figures
 from hivemind.lab.fit.clients import fit_clients
@@ -17,6 +18,7 @@ from hivemind.lab.simulate.simulation import simulate
 from hivemind.lab.trace.slice import sliced
 from hivemind.lab.trace.steps import RequestStep
 from hivemind.lab.trace.trace import LaneTrace, Trace
+from hivemind.records import replace
 
 MODEL_ERROR = 0.03
 """How far a fitted model is off at best, as a standard deviation of the logarithm of a figure.
@@ -41,8 +43,7 @@ _MUCH = 1.0
 Figure = Callable[[Figures], float | None]
 
 
-@dataclass(frozen=True, slots=True)
-class HeldOutPart:
+class HeldOutPart(Struct, frozen=True):
     """A part of a recording that the fit hasn't seen."""
 
     real: Figures
@@ -51,8 +52,7 @@ class HeldOutPart:
     """As it was foretold, with other luck in each."""
 
 
-@dataclass(frozen=True, slots=True)
-class HeldOut:
+class HeldOut(Struct, frozen=True):
     """What the check found."""
 
     parts: tuple[HeldOutPart, ...] = ()

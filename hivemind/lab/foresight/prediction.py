@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from hivemind.errors import UsageError
 from hivemind.journal.figures import Figures
@@ -23,8 +24,7 @@ _BY_CHANCE = 0.1
 """In so many draws, as a share, fewer agents may finish by chance."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
+class Prediction(Struct, frozen=True):
     """The recorded run, the same with the changes and its own luck, and draws of both."""
 
     changes: tuple[Change, ...]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import NormalDist, fmean
+
+from msgspec import Struct
 
 from hivemind.lab.student_t import t_quantile
 
@@ -16,8 +17,7 @@ _FEW = 5.0
 """Counts below this are compared by difference, not by share: a share of little says little."""
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(Struct, frozen=True):
     """A figure and the interval that holds it in nine of ten runs."""
 
     value: float
@@ -28,8 +28,7 @@ class Range:
         assert self.low <= self.value <= self.high
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """What a prediction of one figure follows from."""
 
     recorded: float

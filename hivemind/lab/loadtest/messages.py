@@ -8,12 +8,12 @@ alike, as those of a conversation do.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
 from urllib.parse import quote
 
 import msgspec
+from msgspec import Struct
 
 from hivemind import __version__
 from hivemind.journal.records import RequestBody, bytes_of
@@ -24,10 +24,10 @@ from hivemind.providers.clients import client_of
 from hivemind.providers.dialect import Dialect
 from hivemind.providers.paths import dialect_for
 from hivemind.providers.profiles import PROFILES
+from hivemind.records import replace
 from hivemind.redaction.text import MASK
 from hivemind.redaction.values import is_secret, query_fields
 from hivemind.scheduler.events import Event
-from hivemind.scheduler.types import record
 from hivemind.wire.identity import CREDENTIAL_HEADERS
 from hivemind.wire.request_head import HOP_BY_HOP, OWN, parse_path
 
@@ -59,8 +59,7 @@ _WITH_MAX_COMPLETION_TOKENS = frozenset({"openai", "azure"})
 """Providers whose models require `max_completion_tokens`; others don't know it."""
 
 
-@record
-class OutgoingRequest:
+class OutgoingRequest(Struct, frozen=True):
     """A request, ready to be sent."""
 
     method: bytes
@@ -97,8 +96,7 @@ class Bodies:
         return None
 
 
-@dataclass(slots=True)
-class MessageBuilder:
+class MessageBuilder(Struct):
     """Builds the requests for one target."""
 
     target: LoadTarget
@@ -175,8 +173,7 @@ def _headers_of(recorded: RequestBody) -> Headers:
     return kept
 
 
-@record
-class SyntheticRequest:
+class SyntheticRequest(Struct, frozen=True):
     """A synthetic request, without its credential."""
 
     path: str

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from sys import intern
 
+from msgspec import Struct
+
 from hivemind.journal.export.requests import ExportedRequest, requests
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.types import FailureKind, Priority, Usage, record
+from hivemind.scheduler.types import FailureKind, Priority, Usage
 from hivemind.world.lifecycle import Lifecycle
 
 LEFT = "left"
@@ -16,8 +18,7 @@ OPEN = "not over"
 """The error of a request that wasn't over when the journal ended."""
 
 
-@record
-class RequestResult:
+class RequestResult(Struct, frozen=True):
     """The result of a request as its agent saw it. Seconds are from its arrival."""
 
     status: int | None
@@ -31,8 +32,7 @@ class RequestResult:
     usage: Usage | None
 
 
-@record
-class RecordedRequest:
+class RecordedRequest(Struct, frozen=True):
     """A request as it was recorded."""
 
     ticket: int
@@ -52,8 +52,7 @@ class RecordedRequest:
     """The journal has its body."""
 
 
-@record
-class Sent:
+class Sent(Struct, frozen=True):
     """A request that was sent and is over. Times are in seconds since the first one was due."""
 
     request: RecordedRequest

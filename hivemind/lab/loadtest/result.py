@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
 import msgspec
+from msgspec import Struct
 
 from hivemind.console import json_text, printable
 from hivemind.errors import UsageError
@@ -24,6 +24,7 @@ from hivemind.lab.loadtest.requests import RecordedRequest, RequestResult, Sent,
 from hivemind.lab.loadtest.target import LoadTarget
 from hivemind.prices import Prices
 from hivemind.providers.profiles import PROFILES
+from hivemind.records import replace
 from hivemind.scheduler.types import Price, Usage
 from hivemind.text.humanise import count, dollars, duration, plural
 from hivemind.text.table import Cell, TextColumn, lines
@@ -42,8 +43,7 @@ ASSUMED_ANSWER = 256
 """Tokens of an answer whose length is unknown."""
 
 
-@dataclass(frozen=True, slots=True)
-class CostEstimate:
+class CostEstimate(Struct, frozen=True):
     """What sending all requests will use."""
 
     input_tokens: int
@@ -60,8 +60,7 @@ class CostEstimate:
         return f"{text}, {dollars(self.dollars)}{more}"
 
 
-@dataclass(frozen=True, slots=True)
-class LoadTestPlan:
+class LoadTestPlan(Struct, frozen=True):
     """What is to be sent."""
 
     journal: str
@@ -133,8 +132,7 @@ def _expected_usage(request: RecordedRequest) -> Usage:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class LoadTotals:
+class LoadTotals(Struct, frozen=True):
     """Figures of a number of requests."""
 
     requests: int
@@ -158,8 +156,7 @@ class LoadTotals:
     """From the first request to the last end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lateness:
+class Lateness(Struct, frozen=True):
     """By how much requests were sent later than planned."""
 
     p50_s: float
@@ -167,8 +164,7 @@ class Lateness:
     longest_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class LoadTestResult:
+class LoadTestResult(Struct, frozen=True):
     """What was sent, and how it ended."""
 
     plan: LoadTestPlan

@@ -13,8 +13,9 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from hivemind.errors import UsageError
 from hivemind.journal.read.reader import open_journal
@@ -98,8 +99,7 @@ class Sender:
         self.sent.append(Sent(request, result, at - self._began, max(0.0, at - due), message.real))
 
 
-@dataclass(slots=True)
-class LoadExchange:
+class LoadExchange(Struct):
     """Sends a message to one upstream and reads its answer to the end."""
 
     upstream: Upstream

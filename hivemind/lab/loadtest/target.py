@@ -10,9 +10,9 @@ import ipaddress
 import re
 import socket
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.providers.profiles import OLLAMA, PROFILES, profile_for
@@ -41,8 +41,7 @@ class Unreachable(HiveMindError):
     """The target doesn't answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoadTarget:
+class LoadTarget(Struct, frozen=True):
     """An upstream, a gateway or a HiveMind."""
 
     origin: Origin
@@ -70,8 +69,7 @@ class LoadTarget:
         return path if not base or path.startswith(f"{base}/") else base + path
 
 
-@dataclass(frozen=True, slots=True)
-class TargetInfo:
+class TargetInfo(Struct, frozen=True):
     """What the target says of itself."""
 
     hivemind: bool

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from copy import copy
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from hivemind.journal.past import TokenSpending
 from hivemind.scheduler.types import Usage
@@ -135,8 +136,7 @@ class AgentRows:
             self.settle()
 
 
-@dataclass(slots=True)
-class AgentStats:
+class AgentStats(Struct):
     """An agent's counts, spending and row."""
 
     name: str
@@ -206,8 +206,7 @@ def spending_by_model(agents: Mapping[str, AgentStats]) -> dict[str, TokenSpendi
     return dict(sorted(found.items(), key=lambda each: (-each[1].dollars, -each[1].tokens, each[0])))
 
 
-@dataclass(slots=True)
-class FaultKind:
+class FaultKind(Struct):
     """Failed attempts of one kind."""
 
     count: int = 0

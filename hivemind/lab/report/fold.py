@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from hivemind.journal.records import Gap, JournalBegan
 from hivemind.lab.report.agents import STATES, AgentRows, AgentStats, Faults
 from hivemind.lab.report.lanes import LaneSummary, Thinned
@@ -23,8 +25,7 @@ GAPS_KEPT = 100
 _STATE = {name: number for number, name in enumerate(STATES)}
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorAction:
+class OperatorAction(Struct, frozen=True):
     """A command of an operator. `at` is in seconds since the run began."""
 
     at: float

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from hivemind.journal.wait_causes import WAITED_FOR, shares_text
 from hivemind.lab.report.fold import ROWS_KEPT
@@ -22,8 +23,7 @@ _FULL = 0.95
 """The used share of a window that has kept requests waiting."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(Struct, frozen=True):
     """A headline figure."""
 
     what: str

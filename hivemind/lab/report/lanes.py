@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Generic, TypeVar
+
+from msgspec import Struct, field
 
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.events import NO_CUTS, LaneState, WindowState
@@ -25,8 +26,7 @@ _WINDOW_BUCKETS = 600
 _FINEST_S = 0.05
 
 
-@dataclass(slots=True)
-class _Bucket:
+class _Bucket(Struct):
     area: float = 0.0
     """The integral of the value."""
     known_s: float = 0.0
@@ -91,8 +91,7 @@ class Series:
         self._at = until
 
 
-@dataclass(slots=True)
-class Thinned(Generic[T]):
+class Thinned(Struct, Generic[T]):
     """A bounded selection of any number of items: all of the first ones, then every second, every fourth, and so on."""
 
     most: int
@@ -115,8 +114,7 @@ class Thinned(Generic[T]):
         self.seen += 1
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(Struct, frozen=True):
     """A cut of the concurrency level."""
 
     at: float
@@ -124,8 +122,7 @@ class Cut:
     cause: str
 
 
-@dataclass(frozen=True, slots=True)
-class LaneSpan:
+class LaneSpan(Struct, frozen=True):
     """A time in which a lane's circuit wasn't closed, or the provider had paused it."""
 
     begins: float

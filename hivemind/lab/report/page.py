@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from operator import methodcaller
 
 import plotly.graph_objects as go
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from msgspec import Struct
 from plotly.offline import get_plotlyjs
 
 from hivemind import __version__
@@ -24,8 +24,7 @@ from hivemind.text.humanise import duration
 _UPSTREAMS_SHOWN = 6
 
 
-@dataclass(frozen=True, slots=True)
-class PageSection:
+class PageSection(Struct, frozen=True):
     """A part of the page."""
 
     name: str

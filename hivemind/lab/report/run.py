@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +19,7 @@ from hivemind.lab.report.fold import AGENTS_KEPT, RunFold
 from hivemind.lab.report.lanes import LaneSummary, WindowSummary
 from hivemind.lab.simulate.overrides import value_text
 from hivemind.providers.profiles import GENERIC, PROFILES, assumed_lane
+from hivemind.records import names_of
 from hivemind.scheduler.config import SchedulerConfig
 from hivemind.scheduler.types import Price
 
@@ -44,12 +44,12 @@ upstream; empty: all of them."""
 
 def _changed(one: Any, usual: Any, prefix: str = "", upstream: str = "") -> Iterator[ChangedSetting]:
     """Yield the settings in which one configuration differs from the usual one."""
-    for field in fields(one):
-        value, default = getattr(one, field.name), getattr(usual, field.name)
-        if is_dataclass(value):
-            yield from _changed(value, default, f"{field.name}.", upstream)
-        elif value != default and field.name not in _NOT_SET:
-            name = f"features.{field.name}" if field.name in _FEATURES else f"{prefix}{field.name}"
+    for field in names_of(type(one)) or ():
+        value, default = getattr(one, field), getattr(usual, field)
+        if names_of(type(value)) is not None:
+            yield from _changed(value, default, f"{field}.", upstream)
+        elif value != default and field not in _NOT_SET:
+            name = f"features.{field}" if field in _FEATURES else f"{prefix}{field}"
             yield name, value_text(value), value_text(default), upstream
 
 

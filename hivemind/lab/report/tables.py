@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from hivemind.journal.past import TokenSpending
 from hivemind.journal.wait_causes import CAUSES
@@ -23,8 +24,7 @@ _COMMANDS_IN_SUMMARY = 20
 _ENDS = {"answered": "answered", "failed": "error", "refused": "refused", "left": "client left", "": "not over"}
 
 
-@dataclass(frozen=True, slots=True)
-class ReportTable:
+class ReportTable(Struct, frozen=True):
     """Rows of plain text."""
 
     columns: Sequence[str]

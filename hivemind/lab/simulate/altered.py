@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from hivemind.errors import UsageError
 from hivemind.lab.fit.cache import NO_CACHE
@@ -13,6 +12,7 @@ from hivemind.lab.simulate.crowd import crowd, runs
 from hivemind.lab.simulate.questions import Factor, Kept, Outage, Question, Value
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.trace.trace import Trace
+from hivemind.records import replace
 from hivemind.scheduler.types import WindowKind
 from hivemind.text.humanise import did_you_mean
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 
 from msgspec import structs
@@ -12,6 +11,7 @@ from msgspec import structs
 from hivemind.lab.fit.clients import Clients
 from hivemind.lab.trace.steps import CommandStep, RequestStep, TracedAttempt, TraceStep
 from hivemind.lab.trace.trace import Trace
+from hivemind.records import replace
 
 Agent = tuple[int, str]
 """Proxy and name."""

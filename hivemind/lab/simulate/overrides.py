@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Annotated, Any, TypeVar
 
+from msgspec import Struct
+from msgspec.structs import asdict
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from hivemind.errors import UsageError
 from hivemind.lab.simulate.questions import Question, all_names, canonical, is_question, question
 from hivemind.providers.profiles import GENERIC, PROFILES
+from hivemind.records import replace
 from hivemind.scheduler.commands import SetBudget, SetPriority
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.operator.knobs import KNOBS
@@ -43,8 +45,7 @@ _NONE = ("none", "off", "no")
 _NUMBERS = ConfigDict(allow_inf_nan=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """A new value of a setting."""
 
     name: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from hivemind.errors import UsageError
 from hivemind.text.humanise import did_you_mean, duration, parse_duration, parse_number
@@ -16,8 +17,7 @@ LEAST_FACTOR, MOST_FACTOR = 0.01, 100.0
 MOST_AGENTS = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Allowed:
+class Allowed(Struct, frozen=True):
     """What the value of a question may be."""
 
     means: str
@@ -59,8 +59,7 @@ PROVIDER: Mapping[str, Allowed] = {
 AGENTS = Allowed("how many agents there are", factor=True, amount=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Factor:
+class Factor(Struct, frozen=True):
     """So many times what was recorded."""
 
     by: float
@@ -69,8 +68,7 @@ class Factor:
         return f"x{self.by:.6g}"
 
 
-@dataclass(frozen=True, slots=True)
-class Outage:
+class Outage(Struct, frozen=True):
     """Every attempt fails for so long."""
 
     lasts_s: float
@@ -82,8 +80,7 @@ class Outage:
         return f"{_plain(self.lasts_s)}{at}"
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Struct, frozen=True):
     """Prompts are kept for so long after their last use."""
 
     for_s: float
@@ -96,8 +93,7 @@ Value = Factor | Outage | Kept | float | None
 """None: none, off."""
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """One question, by what it asks about."""
 
     what: str

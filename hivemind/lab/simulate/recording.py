@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from hivemind.lab.trace.steps import RequestStep
 from hivemind.lab.trace.trace import LaneTrace, Trace
 from hivemind.providers.profiles import GENERIC, PROFILES, assumed_lane
 from hivemind.providers.published import Published
+from hivemind.records import replace
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.events import Event, Progress, Sampled
 from hivemind.scheduler.operator.knobs import KNOBS, turned

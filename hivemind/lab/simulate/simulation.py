@@ -11,10 +11,11 @@ import heapq
 import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from typing import Literal
+
+from msgspec import Struct, field
 
 from hivemind.journal.figures import Figures, FiguresFold
 from hivemind.journal.read.reader import gc_paused
@@ -27,6 +28,7 @@ from hivemind.lab.simulate.altered import altered
 from hivemind.lab.simulate.overrides import Change, agent_commands, apply_changes, questions
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.trace.steps import CommandStep, RequestStep, TracedAttempt, TraceStep, Work, usage_at_start
+from hivemind.records import replace
 from hivemind.scheduler.commands import ClaimTask, Command, Rejected
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.events import Event
@@ -50,8 +52,7 @@ SAMPLE_S = 1.0
 """Between two samples of the gauges."""
 
 
-@dataclass(slots=True, eq=False)
-class _Run:
+class _Run(Struct, eq=False):
     """A request while it is simulated."""
 
     request: RequestStep

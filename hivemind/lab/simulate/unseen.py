@@ -8,13 +8,15 @@ refusals that no limit explains, nothing is foretold.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from hivemind.lab.fit.limiter import FittedLimit
 from hivemind.lab.fit.provider import FittedProvider
 from hivemind.lab.fit.untold import NOTHING_UNTOLD
 from hivemind.lab.trace.steps import RequestStep
 from hivemind.providers.published import TIERS, Published, limits_of
+from hivemind.records import replace
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.types import FailureKind, WindowKind
 from hivemind.text.humanise import plural
@@ -24,8 +26,7 @@ _TELLING = frozenset({"anthropic", "openai"})
 """Their headers tell of limits, so a real HiveMind would know them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """Providers and configurations to simulate."""
 
     providers: dict[str, FittedProvider]

@@ -6,10 +6,9 @@ What was open where the part begins is carried into it, with the lanes and with 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from hivemind.journal.read.merge import Numbered
 from hivemind.journal.read.several import Journals
@@ -40,8 +39,7 @@ _LaneChanged = ev.LevelChanged | ev.CircuitChanged | ev.LeaseChanged
 """Of each kind, a lane's last one holds."""
 
 
-@dataclass(frozen=True, slots=True)
-class TracePart:
+class TracePart(Struct, frozen=True):
     """Some of the events of journals."""
 
     began: JournalBegan

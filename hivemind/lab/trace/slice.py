@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 
 from hivemind.lab.trace.part import LASTING
 from hivemind.lab.trace.steps import CommandStep, RequestStep, TraceStep
 from hivemind.lab.trace.trace import Trace
+from hivemind.records import replace
 
 _EARLIER_S = 600.0
 """Attempts so long before a part are known to it; rate windows are shorter, except those of hours and days."""

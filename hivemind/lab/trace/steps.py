@@ -6,9 +6,10 @@ A request follows from answers of its agent or sub-agents, or from the start of 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
 
 from hivemind.control.parsing import command_from
 from hivemind.scheduler import events as ev
@@ -35,8 +36,7 @@ class Work(NamedTuple):
     """Until its head; below 0 if that came before the provider began with the answer."""
 
 
-@dataclass(slots=True, eq=False)
-class TracedAttempt:
+class TracedAttempt(Struct, eq=False):
     """An attempt as it was recorded, or as it is simulated."""
 
     granted_at: float = 0.0
@@ -85,8 +85,7 @@ class TracedAttempt:
             self.work = Work(*(each * by for each in self.work))
 
 
-@dataclass(slots=True, eq=False)
-class TraceStep:
+class TraceStep(Struct, eq=False):
     """A recorded request or command, and the steps that followed from its end."""
 
     at: float
@@ -99,8 +98,7 @@ class TraceStep:
     """How many steps have this one in their `after`; all of them must be over before it begins."""
 
 
-@dataclass(slots=True, eq=False)
-class CommandStep(TraceStep):
+class CommandStep(TraceStep, eq=False):
     """A command that was carried out."""
 
     who: str = ""
@@ -132,8 +130,7 @@ class CommandStep(TraceStep):
         return command_from(self.name, self.arguments)
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
-class RequestStep(TraceStep):
+class RequestStep(TraceStep, kw_only=True, eq=False):
     """A request. The steps in its `after` followed from its end."""
 
     arrived: ev.Arrived
@@ -189,8 +186,7 @@ def usage_at_start(usage: Usage | None) -> Usage | None:
     return usage.with_output(min(1, usage.output_tokens))
 
 
-@dataclass(slots=True, eq=False)
-class AgentHistory:
+class AgentHistory(Struct, eq=False):
     """The latest steps of an agent, from which its next request may follow."""
 
     parent: AgentHistory | None

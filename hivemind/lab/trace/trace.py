@@ -8,10 +8,9 @@ the next request.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, field, structs
 
 from hivemind.journal.records import JournalBegan
 from hivemind.lab.trace.steps import AgentHistory, CommandStep, RequestAttempt, RequestStep, TracedAttempt, TraceStep
@@ -27,8 +26,7 @@ SOON_S = 5.0
 """Within this time, one command of a runner follows from another."""
 
 
-@dataclass(slots=True)
-class LaneTrace:
+class LaneTrace(Struct):
     """The configuration of a lane and what headers said of its limits."""
 
     key: str

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Literal
+
+from msgspec import Struct
 
 from hivemind.journal.figures import Figures
 from hivemind.lab.foresight.heldout import UNCHECKED, Figure, HeldOut
@@ -43,8 +44,7 @@ _MORE_ERRORS, _ERRORS = 0.2, 0.02
 """Failed attempts may rise by this share, or by this share of the requests."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reduced:
+class Reduced(Struct, frozen=True):
     """The figure of a run that a goal reduces."""
 
     of: Figure
@@ -60,8 +60,7 @@ REDUCED: Mapping[Goal, Reduced] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Promise:
+class Promise(Struct, frozen=True):
     """What changes do to recordings, on draws that the search hasn't seen."""
 
     goal: Goal

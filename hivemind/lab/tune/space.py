@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from hivemind.errors import UsageError
 from hivemind.lab.simulate.overrides import Change, setting_named, value_in
@@ -49,8 +50,7 @@ _AT_MOST = (("retry.base_s", "retry.max_s"), ("aimd.floor", "max_concurrency"))
 """Of two knobs, the first is at most as large as the second."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedSettings:
+class RecordedSettings(Struct, frozen=True):
     """The settings of a recording."""
 
     scheduler: SchedulerConfig

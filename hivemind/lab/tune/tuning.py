@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import Literal
+
+from msgspec import Struct, field
 
 from hivemind.journal.figures import Figures
 from hivemind.lab.foresight.draws import Job
@@ -47,8 +48,7 @@ class TimeIsUp(BaseException):
     """The time for tuning is over. Not an `Exception`, because nothing but the end may handle it."""
 
 
-@dataclass(frozen=True, slots=True)
-class TuningPlan:
+class TuningPlan(Struct, frozen=True):
     """The goal and the effort of a search."""
 
     goal: Goal
@@ -60,8 +60,7 @@ class TuningPlan:
     """The seed of the search."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A candidate and its simulations."""
 
     changes: Changes
@@ -84,8 +83,7 @@ class Candidate:
         return fmean(self.gains) - _CERTAIN * spread / math.sqrt(len(self.gains))
 
 
-@dataclass(frozen=True, slots=True)
-class TuningResult:
+class TuningResult(Struct, frozen=True):
     """The result of a search."""
 
     goal: Goal
@@ -108,8 +106,7 @@ class TuningResult:
         return self.promise is not None and not self.promise.why_not
 
 
-@dataclass(frozen=True, slots=True)
-class TuningProgress:
+class TuningProgress(Struct, frozen=True):
     """The progress of a search."""
 
     stage: Stage
@@ -119,8 +116,7 @@ class TuningProgress:
     """The gain of the best candidate so far."""
 
 
-@dataclass(slots=True)
-class Tuner:
+class Tuner(Struct):
     """One search over recordings with these settings."""
 
     simulations: Simulations

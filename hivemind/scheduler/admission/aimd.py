@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from hivemind.scheduler.config import AimdConfig
 
 
-@dataclass(slots=True, eq=False)
-class Gate:
+class Gate(Struct, eq=False):
     """The admission gate: counts requests in flight (A) against a limit (C_max) that may change at any moment.
 
     Raising the limit makes room at once; lowering it takes effect as requests complete, so `active` may exceed `limit`

@@ -8,7 +8,8 @@ gets answers many times as long as one with yes-or-no questions.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from hivemind.scheduler.admission.warmth import CACHING, HOUR_S, LEAST, ON_THE_WAY_S, SHRUNK, Cached
 from hivemind.scheduler.ticket import Ticket
@@ -26,8 +27,7 @@ _RATIO_RANGE = (0.5, 40.0)
 """Plausible characters per token; others are of requests whose text isn't in the body (threads, files by id)."""
 
 
-@dataclass(slots=True, eq=False)
-class Estimator:
+class Estimator(Struct, eq=False):
     """Characters to tokens and the usual length of an answer, for one model, or for one agent's use of it."""
 
     chars_per_token: float = CHARS_PER_TOKEN

@@ -23,6 +23,9 @@ from heapq import heapify, heappop, heappush, heapreplace, merge
 from itertools import takewhile
 from typing import Any, TypeVar
 
+import msgspec
+from msgspec import Struct
+
 from hivemind.scheduler.admission.warm_first import WarmFirst
 from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import Priority
@@ -49,8 +52,7 @@ def valid(key: Key, ticket: Ticket) -> bool:
     return ticket.state is _QUEUED and ticket.entry == key[2]
 
 
-@dataclass(slots=True, eq=False)
-class Tally:
+class Tally(Struct, eq=False):
     """What an agent was served in one class."""
 
     served: float
@@ -133,15 +135,14 @@ class Share:
         return not self.paused and any(backlog.key is not None for backlog in self.backlogs.values())
 
 
-@dataclass(slots=True, eq=False)
-class Backlog:
+class Backlog(Struct, eq=False):
     """The waiting tickets of one share, class and family: an agent's own, or those of the share's members."""
 
     share: Share
     among: Line
     """Those with which it competes."""
-    heap: list[Entry] = field(default_factory=list)  # those that wait by their turn, and some that no longer do
-    bounds: list[Entry] = field(default_factory=list)  # the same by when they are overdue
+    heap: list[Entry] = msgspec.field(default_factory=list)  # those that wait by their turn, and some that no longer do
+    bounds: list[Entry] = msgspec.field(default_factory=list)  # the same by when they are overdue
     members: Line | None = None
     waiting: int = 0
     stamp: int = 0  # of its one valid entry in the line
@@ -207,13 +208,12 @@ class Backlog:
                 heapify(heap)
 
 
-@dataclass(slots=True, eq=False)
-class Line:
+class Line(Struct, eq=False):
     """Backlogs of one class and family that compete with one another."""
 
     priority: Priority
     waiting: int = 0  # their tickets
-    heap: list[tuple[float, Key, int, Backlog]] = field(default_factory=list)
+    heap: list[tuple[float, Key, int, Backlog]] = msgspec.field(default_factory=list)
 
     def offer(self, backlog: Backlog) -> None:
         """(Re)enter the backlog at its present share and head; its older entries become invalid."""
@@ -255,8 +255,7 @@ class Line:
         self.heap.clear()
 
 
-@dataclass(slots=True, eq=False)
-class Band(Line):
+class Band(Line, eq=False):
     """The line of all roots."""
 
     turn: Backlog | None = None

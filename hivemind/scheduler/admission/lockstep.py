@@ -9,7 +9,7 @@ that say otherwise parts them again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from hivemind.scheduler.limits import EPOCH_SLACK_S, PERIOD_S, Window
 from hivemind.scheduler.types import WindowKind, WindowReading
@@ -23,8 +23,7 @@ _SLACK_SHARE = 0.02  # of a limit of tokens, which are counted otherwise here
 _ESTIMATED = 1.25  # times what tokens were counted here
 
 
-@dataclass(slots=True)
-class _Statement:
+class _Statement(Struct):
     window: Window
     limit: int
     remaining: int

@@ -7,7 +7,8 @@ input tokens, where one that is read doesn't.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 LEAST = 1024
 """Tokens of the shortest prefix that any of these providers keeps; for some models it is 2,048 or 4,096."""
@@ -17,8 +18,7 @@ ON_THE_WAY_S = 5.0  # so much earlier than the provider forgets a prompt it is t
 HOUR_S = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class Caching:
+class Caching(Struct, frozen=True):
     """What one provider keeps of prompts."""
 
     kept_s: float
@@ -42,8 +42,7 @@ CACHING = {
 """By profile, as documented in November 2026. A server at home isn't in it: a prompt that it forgot costs no money."""
 
 
-@dataclass(slots=True, eq=False)
-class Cached:
+class Cached(Struct, eq=False):
     """The last prompt that an agent sent to a model, and what of it is in the cache."""
 
     size_chars: int

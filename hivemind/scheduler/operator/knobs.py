@@ -7,16 +7,17 @@ applies to all lanes of an upstream and to later ones, because a renewed credent
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+from msgspec import Struct
+
+from hivemind.records import replace
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.config import LaneConfig, RetryConfig
 
 
-@dataclass(frozen=True, slots=True)
-class Knob:
+class Knob(Struct, frozen=True):
     """A number that :class:`~hivemind.scheduler.commands.Tune` may change."""
 
     name: str

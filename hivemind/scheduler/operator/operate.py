@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
 from difflib import get_close_matches
 from typing import Any
 
+from msgspec.structs import asdict
+
+from hivemind.records import replace
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.accounts import POOL
 from hivemind.scheduler.commands import Conflict, NotKnown, Rejected, some

@@ -10,7 +10,7 @@ import signal
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from benchmarks.perf import servers
 from benchmarks.perf.load import Load, put_load
 from benchmarks.perf.target import PerfError, Target
+from hivemind.records import replace
 
 PROGRAM = "slowhttptest"
 CONNECTIONS = 1_000

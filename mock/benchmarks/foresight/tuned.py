@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import fmean, median
@@ -29,6 +29,7 @@ from hivemind.lab.tune.promise import REDUCED, Goal
 from hivemind.lab.tune.simulations import Simulations
 from hivemind.lab.tune.space import DEFAULT_KNOBS, RecordedSettings
 from hivemind.lab.tune.tuning import Tuner, TuningPlan
+from hivemind.records import replace
 from hivemind_mock.bench.main import JsonOutput, format_table, show_progress
 
 NAME = "foresight-tuned-figures.md"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 from benchmarks.perf.clients import Client, connected
 from benchmarks.perf.target import Target
 from benchmarks.perf.wire import Pace
+from hivemind.records import replace
 
 _ANSWER = Pace(events=70, every_s=0.024)
 """The demo's provider sends 280 tokens, four an event, at 6 ms a token."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import heapq
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,6 +19,7 @@ from msgspec import structs
 from hivemind.journal.codec import line_of
 from hivemind.journal.files import part_path
 from hivemind.journal.records import JournalBegan, JournalEnded
+from hivemind.records import replace
 from hivemind.scheduler.commands import (
     BeginAgent,
     BoostAgent,

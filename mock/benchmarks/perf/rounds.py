@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from benchmarks.perf import servers
 from benchmarks.perf.fleet import Answered, FleetSizes, measure_fleet
@@ -16,6 +16,7 @@ from benchmarks.perf.streams import Streamed, read_streams
 from benchmarks.perf.target import PerfError, Target
 from benchmarks.perf.terminal import Held
 from benchmarks.perf.wire import Pace
+from hivemind.records import replace
 from hivemind.text.humanise import plural
 
 CLIENTS = (1, 16, 128)

@@ -10,7 +10,7 @@ import asyncio
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from benchmarks.perf.background import working
 from benchmarks.perf.load import Load, put_load
@@ -18,6 +18,7 @@ from benchmarks.perf.streams import Streamed, read_streams
 from benchmarks.perf.target import PerfError, Target
 from benchmarks.perf.terminal import PROGRAM, Held, hivemind_tui, in_terminal
 from benchmarks.perf.wire import Pace
+from hivemind.records import replace
 
 CLIENTS = (1, 16, 128)
 _WARM_S = 4.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
@@ -21,6 +21,7 @@ from benchmarks.worlds.rules import (
     exactly,
     nothing,
 )
+from hivemind.records import replace
 from hivemind_mock.provider.config import LimitConfig
 from hivemind_mock.provider.faults import Fault
 from hivemind_mock.provider.formats.base import ErrorKind

@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from benchmarks.worlds.agents import Ended, Habits, WorldAgent
 from benchmarks.worlds.kinds import Traffic, kinds_of, rules_of
 from benchmarks.worlds.provider import Rules, WorldProvider
 from hivemind.lab.simulate.clock import run_virtual
+from hivemind.records import replace
 from hivemind_mock.bench.proxied import in_process, on_sockets
 from hivemind_mock.provider.serve import serving
 

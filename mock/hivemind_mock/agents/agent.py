@@ -6,10 +6,10 @@ They speak Anthropic's Messages API.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 
 import httpx
 import msgspec
+from msgspec import Struct
 
 from hivemind.providers.paths import dialect_for
 from hivemind.providers.taps import end_through, feed_through
@@ -25,8 +25,7 @@ _PROMPT = (
 _PROMPT_CHARS = 240
 
 
-@dataclass(frozen=True, slots=True)
-class AgentConfig:
+class AgentConfig(Struct, frozen=True):
     """Configuration of one agent."""
 
     name: str
@@ -41,8 +40,7 @@ class AgentConfig:
     """Sent with every request."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentResult:
+class AgentResult(Struct, frozen=True):
     """Outcome of an agent's run."""
 
     name: str

@@ -7,11 +7,11 @@ import random
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import replace
 from itertools import cycle, islice
 
 import httpx
 
+from hivemind.records import replace
 from hivemind.scheduler.commands import (
     BeginAgent,
     ClaimTask,

@@ -6,11 +6,11 @@ import asyncio
 import math
 import re
 from contextlib import aclosing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import httpx
+from msgspec import Struct
 
 from hivemind.journal.files import SUFFIX
 from hivemind.lab.simulate.clock import run_virtual
@@ -34,8 +34,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
 """The rows of the ablation study (paper, Table of the ablation), and the settings that make each."""
 
 
-@dataclass(frozen=True, slots=True)
-class BenchRun:
+class BenchRun(Struct, frozen=True):
     """What to run."""
 
     scenario: Scenario
@@ -60,8 +59,7 @@ class BenchRun:
         return ABLATIONS[self.ablation or "Full"]
 
 
-@dataclass(frozen=True, slots=True)
-class RunResult:
+class RunResult(Struct, frozen=True):
     """What a run gave."""
 
     run: BenchRun

@@ -6,10 +6,10 @@ import asyncio
 import sys
 import zlib
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 import brotli
 import msgspec
+from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
 from hivemind_mock.provider.config import MockConfig
@@ -89,8 +89,7 @@ class Connection:
             pass
 
 
-@dataclass(slots=True)
-class Answer:
+class Answer(Struct):
     """Plays one fate to one client."""
 
     config: MockConfig
@@ -246,8 +245,7 @@ def _pieces(start: int, tokens: int, size: int, echo: str) -> tuple[str, ...]:
 # --- Content encodings ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Encoder:
+class _Encoder(Struct, frozen=True):
     """Compresses one body; every piece can be decoded as soon as it has arrived."""
 
     headers: Headers

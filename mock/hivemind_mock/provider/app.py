@@ -13,11 +13,11 @@ import re
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from email.utils import formatdate
 from typing import Protocol
 
 import msgspec
+from msgspec import Struct, field
 from starlette.types import Receive, Scope, Send
 
 from hivemind.providers.known import providers
@@ -53,8 +53,7 @@ _KINDS = {
 _UNKNOWN_PATH = {"error": {"type": "not_found_error", "message": "no such path", "code": None, "param": None}}
 
 
-@dataclass(slots=True)
-class Stats:
+class Stats(Struct):
     """Counters of one provider since its start; `GET /_mock/stats` shows them."""
 
     arrived: int = 0
@@ -78,8 +77,7 @@ class Stats:
     output_tokens: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """A request for tokens, read."""
 
     wire: Format

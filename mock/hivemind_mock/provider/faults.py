@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import string
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from hivemind_mock.provider.config import FaultConfig, MockConfig
 
@@ -35,8 +36,7 @@ STREAM_FAULTS = frozenset({Fault.ERROR_EARLY, Fault.ERROR_MID})
 """Faults that only a stream can show; a whole answer escapes them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fate:
+class Fate(Struct, frozen=True):
     """Everything that chance decides about one request."""
 
     fault: Fault | None

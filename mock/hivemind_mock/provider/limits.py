@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from hivemind.lab.fit.limiter import Allowance, FixedWindow, SlidingWindow, TokenBucket
 from hivemind_mock.provider.config import LimitConfig
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """One allowance as the headers of a reply show it."""
 
     kind: str

@@ -8,7 +8,7 @@ import math
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import Field, fields, is_dataclass, replace
+from dataclasses import Field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -16,6 +16,7 @@ from hivemind.console import printable
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.parser import Parser, PrintCompletion
 from hivemind.providers.known import providers
+from hivemind.records import replace
 from hivemind.redaction.text import mask_arguments
 from hivemind.text.humanise import parse_number
 from hivemind_mock.provider.app import MockProvider

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
 from hivemind.errors import UsageError
 from hivemind_mock.provider.formats.base import Conversation, Tool, ToolCall
@@ -34,8 +34,7 @@ _FORMS = {"run": {"run"}, "agent": {"agent", "kind"}, "tool": {"tool", "argument
 """What a step has, by what it is, and may have."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One of `run`, `agent`, `tool` and `say`, by what isn't empty."""
 
     run: str = ""
@@ -65,8 +64,7 @@ class Step:
         return not (self.agent and {"to", "target", "id"} & tool.properties)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """Steps in their order."""
 
     steps: tuple[Step, ...] = ()

@@ -6,8 +6,9 @@ The tokens and dollars are those that genai-prices extracts from the announced u
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from hivemind_mock.provider.formats.base import Body, Format, MockReply, Request
 
@@ -25,8 +26,7 @@ _ANNOUNCED = ("model", "modelVersion", "usage", "usageMetadata", "prompt_eval_co
 _SHOWN_HEADERS = (b"user-agent", b"x-claude-code-session-id", b"session-id", b"x-stainless-retry-count")
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One request for tokens."""
 
     number: int

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 
 from hivemind.journal.past import csv_of
 from hivemind.lab.simulate.overrides import value_text
 from hivemind.lab.simulate.questions import meaning_of
+from hivemind.records import replace
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.setup.clients import Target, exports, quick_lines

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Concatenate, ParamSpec
 
 from hivemind.journal.past import GROUPS, Cost
+from hivemind.records import replace
 from hivemind.setup.clients import quick_lines
 from hivemind.world.fleet import Member
 from hivemind.world.order import parents

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 from hivemind.journal.past import Past
+from hivemind.records import replace
 from hivemind.scheduler.commands import Rejected
 from hivemind_tui.commands.navigation import NavigationActions, cut_down, page
 from hivemind_tui.past.process import PastProcess

@@ -10,8 +10,9 @@ import math
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal, get_args
+
+from msgspec import Struct
 
 from hivemind.control.codec import to_plain
 from hivemind.scheduler import commands as cmd
@@ -32,8 +33,7 @@ Intent = Callable[[View], list[Command]]
 """Returns the commands that a key means for the present view. Raises: Rejected."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """What one key did."""
 
     undo: Sequence[Command]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
+from hivemind.records import replace
 from hivemind.scheduler.commands import Command, CutRequest, Drain, PauseAdmissions, Rejected, SetCircuit
 from hivemind.scheduler.events import BudgetState
 from hivemind.settings.write import Draft

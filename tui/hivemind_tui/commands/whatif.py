@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import stat
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from rich.cells import cell_len
 
 from hivemind.lab.simulate.overrides import Change, agent_commands, value_text
+from hivemind.records import replace
 from hivemind.scheduler.commands import Command, Rejected, Tune
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.setup.clients import toml_text

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from ast import literal_eval
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import PurePath
 
+from msgspec import Struct
 from textual.binding import Binding
 from textual.keys import Keys, key_to_character
 
 from hivemind.journal.files import DEMO_FOLDER
+from hivemind.records import replace
 from hivemind.scheduler.tasks import OPEN, SPOILED
 from hivemind.world.alerts import unacknowledged
 from hivemind.world.snapshot import HUNG, AgentView
@@ -45,8 +46,7 @@ _NO_WHAT_IF = SCROLLED - WHAT_IF
 _SHOWN = {"escape": "esc", "backslash": "\\", "slash": "/", "plus": "+", "minus": "-"}
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(Struct, frozen=True):
     """A command: its keys, its action, and its texts in footer, help and palette."""
 
     id: str

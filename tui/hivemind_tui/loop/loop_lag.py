@@ -14,11 +14,12 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 LIMIT_S = 0.010
 """No step of the screen's should hold the loop longer than this."""
@@ -35,8 +36,7 @@ _NOTHING: tuple[float, object] = (0.0, None)
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class LoopStep:
+class LoopStep(Struct, frozen=True):
     """One step of a screen's task that took a millisecond or more. Times in seconds."""
 
     where: str
@@ -58,8 +58,7 @@ class LoopStep:
         return f"{self.where} {self.doing}".rstrip()
 
 
-@dataclass(frozen=True, slots=True)
-class Collections:
+class Collections(Struct, frozen=True):
     """The pauses for one generation of the garbage collector. Times in seconds."""
 
     generation: int
@@ -68,8 +67,7 @@ class Collections:
     worst_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class MonitorReport:
+class MonitorReport(Struct, frozen=True):
     """Measurements since the first frame, or since the last reset. Times in seconds."""
 
     limit_s: float
@@ -100,8 +98,7 @@ class MonitorReport:
     """The longest step up to the first frame."""
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostics:
+class Diagnostics(Struct, frozen=True):
     """Frame rate, loop lag and memory at one moment."""
 
     report: MonitorReport

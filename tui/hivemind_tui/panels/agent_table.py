@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 
 from textual.strip import Strip
 
+from hivemind.records import replace
 from hivemind.text.humanise import NOTHING, exit_text, short_count, short_dollars, short_duration, short_plural
 from hivemind.world.agents import ACTIVITY_STEPS
 from hivemind.world.health import STEP_S

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from textual.strip import Strip
 
 from hivemind.lab.comparison import Verdict
@@ -277,8 +277,7 @@ def _axis(span_s: float, marked_s: float | None, width: int) -> Runs:
 # --- Figures ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class FigureRow:
+class FigureRow(Struct, frozen=True):
     """One figure of both runs."""
 
     label: str

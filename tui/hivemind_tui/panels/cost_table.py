@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from textual.strip import Strip
 
 from hivemind.journal.past import Cost, TokenSpending
+from hivemind.records import replace
 from hivemind.text.humanise import short_count, short_dollars, short_plural
 from hivemind_tui.panels.agent_table import at_least, number
 from hivemind_tui.render.format import clock, percent

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
+from msgspec import Struct
 from textual.strip import Strip
 
 from hivemind.text.humanise import NOTHING, short_count, short_duration, short_plural
@@ -58,8 +58,7 @@ _EVENTS = 6
 _CARD_ROWS = 22
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(Struct, frozen=True):
     """A row of the table: a proxy, or all of them."""
 
     member: Member
@@ -233,8 +232,7 @@ def _note(fleet: Fleet) -> str:
 # --- Who took what of the key -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
+class _Block(Struct, frozen=True):
     """One thing that the proxies share: slots, or a rate window."""
 
     title: str

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
 from textual.strip import Strip
 
+from hivemind.records import replace
 from hivemind.scheduler.events import WindowState
 from hivemind.text.humanise import NOTHING, short_count, short_duration, short_plural
 from hivemind.world.gates import WINDOW_GATES
@@ -35,8 +36,7 @@ _ROOMY = 120
 """Cells from which the curve is longer."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Lane:
+class _Lane(Struct, frozen=True):
     """A lane, and what the snapshot says of its tickets."""
 
     view: LaneView

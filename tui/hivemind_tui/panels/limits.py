@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import zip_longest
 
+from msgspec import Struct
 from textual.strip import Strip
 
+from hivemind.records import replace
 from hivemind.scheduler.events import LaneState, WindowState
 from hivemind.scheduler.types import Utilisation
 from hivemind.text.humanise import NOTHING, short_count, short_duration
@@ -39,8 +40,7 @@ _CIRCUIT_BAR = 24
 _CIRCUIT_LABEL = 8
 
 
-@dataclass(frozen=True, slots=True)
-class _Item:
+class _Item(Struct, frozen=True):
     """One allowance to draw: a rate window, or a long limit of the plan."""
 
     name: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from textual.strip import Strip
 
+from hivemind.records import replace
 from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration
 from hivemind.world.snapshot import RequestView, TicketView
 from hivemind_tui.render.bars import bar, ending, times_of_day

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
 
+from msgspec import Struct
 from rich.cells import cell_len
 from textual.strip import Strip
 
+from hivemind.records import replace
 from hivemind.text.humanise import NOTHING, short_count, short_duration
 from hivemind.text.shells import word
 from hivemind.world.snapshot import LaneView, TicketView
@@ -111,8 +112,7 @@ _Draw = Callable[[int, Sequence[Placed[TicketView]]], Strip]
 """Draws one row in so many cells."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(Struct, frozen=True):
     """One row of a column."""
 
     draw: _Draw
@@ -124,8 +124,7 @@ class _Entry:
     """The agent that it is about."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Column:
+class _Column(Struct, frozen=True):
     """The slots, or the queue: entries that can go on in another column."""
 
     table: Table[TicketView]

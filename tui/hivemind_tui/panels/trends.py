@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby, pairwise
 
 from textual.strip import Strip
 
+from hivemind.records import replace
 from hivemind.text.humanise import short_duration, short_span
 from hivemind_tui.panels.agent_page import bars
 from hivemind_tui.panels.vitals import Vital, vitals_of

@@ -6,9 +6,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+from msgspec import Struct
 from textual.strip import Strip
 
 from hivemind.text.humanise import NOTHING, rate, share, short_count, short_dollars, short_duration
@@ -31,8 +31,7 @@ _SOON_S = 90.0
 """An end that is nearer is told in seconds, not by the clock."""
 
 
-@dataclass(frozen=True, slots=True)
-class Vital:
+class Vital(Struct, frozen=True):
     """One of the vitals as it is shown."""
 
     rank: int

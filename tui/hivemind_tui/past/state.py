@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Self
 
+from msgspec import Struct
+
 from hivemind.journal.past import GROUPS, SPANS, Cost, Past
+from hivemind.records import replace
 from hivemind.world.snapshot import Line, Snapshot
 from hivemind_tui.past.protocol import Message, PastFailed, PastProgress
 
@@ -17,8 +19,7 @@ _AHEAD_S = 2.0
 """An answer may be so much ahead of a snapshot, which is as old as the last poll."""
 
 
-@dataclass(frozen=True, slots=True)
-class LookBack:
+class LookBack(Struct, frozen=True):
     """What is looked back at."""
 
     curves: str = LIVE

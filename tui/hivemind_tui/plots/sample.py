@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 
 import msgspec
+from msgspec import Struct
 
 from hivemind.scheduler.types import FailureKind
 from hivemind.world.snapshot import CurvePoint, LaneView
@@ -84,8 +84,7 @@ def thin(
     return thinned
 
 
-@dataclass(frozen=True, slots=True)
-class PlotMark:
+class PlotMark(Struct, frozen=True):
     """A sign on the curve."""
 
     glyph: str

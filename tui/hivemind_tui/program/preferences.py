@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from hivemind import earlier
 from hivemind.console import printable
@@ -29,8 +30,7 @@ VARIABLE = "HIVEMIND_SCREEN"
 _NAME = "screen.toml"
 
 
-@dataclass(frozen=True, slots=True)
-class Preferences:
+class Preferences(Struct, frozen=True):
     """What the file says; empty: as usual."""
 
     origin: str = ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 from types import new_class
 from typing import cast
@@ -13,6 +12,7 @@ from typing import cast
 import msgspec
 from textual.driver import Driver
 
+from hivemind.records import replace
 from hivemind_tui.app import ControlRoom
 from hivemind_tui.keys import keymap
 from hivemind_tui.loop.gc_pacing import Collector

@@ -11,10 +11,11 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
+
+from msgspec import Struct, field
 
 from hivemind.console import Console
 from hivemind.errors import BindError, UsageError
@@ -180,8 +181,7 @@ def _print_recorded(player: Player, path: Path) -> None:
     _print_summary(snapshot, journal_at(path, snapshot.wall))
 
 
-@dataclass(slots=True)
-class _ProxySession:
+class _ProxySession(Struct):
     """A proxy in this process, and the demo, which may also be started later beside an unused proxy."""
 
     options: Options

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from hivemind_tui.render.format import LATEST, local
 from hivemind_tui.render.glyphs import PHASES
@@ -21,8 +22,7 @@ _ORDER = {"failed": 0, "stream": 1, "first": 2, "queue": 3, "pause": 4}
 """Which phases keep a cell where there are fewer cells than phases."""
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(Struct, frozen=True):
     """A span of time in cells. It moves by whole cells, so that bars don't jitter."""
 
     span_s: float

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.ledger import WARN_SHARE
@@ -12,8 +13,7 @@ from hivemind.text.humanise import short_count, short_dollars
 from hivemind_tui.render.pen import Pen, Span
 
 
-@dataclass(frozen=True, slots=True)
-class Ceiling:
+class Ceiling(Struct, frozen=True):
     """One of the two limits that a budget may have, tokens or dollars."""
 
     used: str

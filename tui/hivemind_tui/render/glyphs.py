@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from hivemind.errors import UsageError
 from hivemind.scheduler.types import Priority
@@ -14,8 +15,7 @@ VARIABLE = "HIVEMIND_GLYPHS"
 """Environment variable that overrides what the terminal claims: `unicode` or `ascii`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Glyphs:
+class Glyphs(Struct, frozen=True):
     """One character each, every one a single cell wide."""
 
     dot: str = "●"
@@ -133,8 +133,7 @@ def glyphs_for(environment: Mapping[str, str]) -> Glyphs:
     return ASCII if poor or "utf" not in locale.lower() else UNICODE
 
 
-@dataclass(frozen=True, slots=True)
-class Sign:
+class Sign(Struct, frozen=True):
     """The glyph, word, colour role and meaning of a state."""
 
     glyph: str

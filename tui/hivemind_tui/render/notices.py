@@ -6,7 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from hivemind.scheduler.types import record
+from msgspec import Struct
+
 from hivemind.world.alerts import unacknowledged
 from hivemind.world.health import Alert, Verdict
 from hivemind.world.snapshot import Snapshot
@@ -25,8 +26,7 @@ _NINE = frozenset({"iterm.app", "wezterm", "ghostty"})
 """Terminals that show OSC 9; those that show a notification at all show OSC 777 otherwise."""
 
 
-@record
-class NoticesWanted:
+class NoticesWanted(Struct, frozen=True):
     """What the terminal is told."""
 
     bell: bool = True

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from hivemind.text.humanise import short_duration
 from hivemind.world.snapshot import AttemptView, RequestView
@@ -20,8 +21,7 @@ FINE = ("in_flight", "answered", "left")
 """Outcomes of an attempt that isn't a failure."""
 
 
-@dataclass(frozen=True, slots=True)
-class Phase:
+class Phase(Struct, frozen=True):
     """One part of a course; times are on the proxy's monotonic clock."""
 
     kind: str

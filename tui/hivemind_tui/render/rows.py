@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
+from msgspec import Struct
 from rich.cells import cell_len, set_cell_size
 from textual.strip import Strip
 
@@ -19,8 +19,7 @@ _WORD = 13
 """Cells for a state's glyph and word."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(Struct, frozen=True):
     """One row; where there are too few rows, the facts of the highest rank are left out."""
 
     rank: int

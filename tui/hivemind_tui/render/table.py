@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from msgspec import Struct
 from textual.strip import Strip
 
 from hivemind_tui.render.format import fit, fit_name
@@ -15,8 +15,7 @@ T = TypeVar("T")
 GAP = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Column(Generic[T]):
+class Column(Struct, Generic[T], frozen=True):
     """One column; where the table is narrow, those of the highest `rank` are left out first. Rank 0 always stays."""
 
     id: str
@@ -28,8 +27,7 @@ class Column(Generic[T]):
     is_name: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Placed(Generic[T]):
+class Placed(Struct, Generic[T], frozen=True):
     """A column in its place: `width` cells after a gap."""
 
     column: Column[T]
@@ -43,8 +41,7 @@ class Placed(Generic[T]):
         return " " * self.gap + shown, role or own
 
 
-@dataclass(frozen=True, slots=True)
-class Table(Generic[T]):
+class Table(Struct, Generic[T], frozen=True):
     """The columns of one kind of list. The first column, `name`, takes what the others leave, within limits."""
 
     name: Column[T]
@@ -85,8 +82,7 @@ class Table(Generic[T]):
         return placed
 
 
-@dataclass(frozen=True, slots=True)
-class Rows(Generic[T]):
+class Rows(Struct, Generic[T], frozen=True):
     """What one list shows now."""
 
     items: Sequence[T]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sized
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.cells import cell_len
 
 from hivemind.providers.profiles import family
@@ -100,8 +100,7 @@ _WITHOUT_ETA = frozenset({*_FIXED, "dependency", "backoff"})
 """Gates whose reason needs no ETA."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Case:
+class _Case(Struct, frozen=True):
     """A queued ticket, its lane and its agent."""
 
     ticket: TicketView

@@ -10,9 +10,10 @@ import asyncio
 import os
 import platform
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
 
 from hivemind.control.parsing import WHO_LENGTH
 from hivemind.journal.read.older import OlderLines, older_lines
@@ -29,8 +30,7 @@ _SLACK = 250
 """Requests above the limit before it is worth looking which are forgotten."""
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Struct, frozen=True):
     """The connection of the screen to its source."""
 
     kind: str = "live"

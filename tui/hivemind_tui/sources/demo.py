@@ -9,8 +9,9 @@ import asyncio
 import importlib
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
+
+from msgspec import Struct
 
 from hivemind.journal.files import DEMO_DAYS
 
@@ -22,8 +23,7 @@ _WORKERS = 3
 """The smallest number of agents with which a batch of tasks is worked on too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Demo:
+class Demo(Struct, frozen=True):
     """The number of agents in a demo, and the seed of its faults."""
 
     agents: int = 11

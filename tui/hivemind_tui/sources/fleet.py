@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from hivemind.fleet.store import FleetStore
 from hivemind.fleet.watcher import Watcher
 from hivemind.journal.read.older import OlderLines
+from hivemind.records import replace
 from hivemind.scheduler.commands import Command, Conflict
 from hivemind.settings.write import Draft
 from hivemind.world.fleet import Fleet

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from hivemind.errors import UsageError
 from hivemind.journal.files import parse_moment
@@ -48,8 +49,7 @@ def shown_speed(speed: float) -> str:
     return f"x{speed:g}"
 
 
-@dataclass(frozen=True, slots=True)
-class Playback:
+class Playback(Struct, frozen=True):
     """The state of the playback in one frame. Times named `*_at` are on the recording's clock."""
 
     name: str

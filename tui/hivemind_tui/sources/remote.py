@@ -11,16 +11,17 @@ import contextlib
 import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self, TypeVar
 
 import httpx
+from msgspec import Struct
 
 from hivemind.control.client import ControlClient, ControlError, open_http
 from hivemind.control.codec import OutOfSync, merge
 from hivemind.control.discovery import Token, find_token, parse_address
 from hivemind.journal.read.older import OlderLines
+from hivemind.records import replace
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.scheduler.types import Usage
 from hivemind.settings.write import Draft
@@ -46,8 +47,7 @@ _FIRST_ANSWER_S = 0.5
 """How long the first frame waits for a snapshot, so that it needn't be drawn twice."""
 
 
-@dataclass(frozen=True, slots=True)
-class PollPace:
+class PollPace(Struct, frozen=True):
     """How often the proxy is polled, in seconds."""
 
     looked_at_s: float = 0.25

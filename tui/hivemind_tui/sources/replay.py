@@ -11,13 +11,13 @@ import time
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hivemind.errors import UsageError
 from hivemind.journal.read.older import OlderLines, older_lines
+from hivemind.records import replace
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.settings.write import Draft
 from hivemind.world.fleet import Fleet

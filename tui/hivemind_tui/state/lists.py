@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from hivemind.journal.past import Cost
 from hivemind.scheduler.tasks import OPEN, TASK_STATES
@@ -22,8 +23,7 @@ _BY_IMPORTANCE = ("running", "ready", "waiting", "blocked", "failed", "cancelled
 _RANKS = {state: rank for rank, state in enumerate(_BY_IMPORTANCE)}
 
 
-@dataclass(frozen=True, slots=True)
-class SortOrder:
+class SortOrder(Struct, frozen=True):
     """The filter and the sort order of a list."""
 
     filter: str = ""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Generic, TypeVar
+
+from msgspec import Struct, field
 
 from hivemind.text.humanise import duration, plural
 from hivemind.world.snapshot import Line
@@ -36,8 +37,7 @@ _ABOUT = {"aimd": "lane", "circuit": "lane", "lane": "lane", "task": "task"}
 _NUMBERS = re.compile(r"\d[\d.,]*")
 
 
-@dataclass(slots=True)
-class LogRow:
+class LogRow(Struct):
     """One row: a line, or several of one kind."""
 
     line: Line
@@ -76,8 +76,7 @@ def rows_of(lines: Iterable[Line], words: str = "", hidden: frozenset[str] = fro
     return rows
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Same(Generic[T]):
+class Same(Struct, Generic[T], frozen=True, eq=False):
     """Items that are told from others by being the same object, for what is remembered of them."""
 
     items: tuple[T, ...]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
+
+from hivemind.records import replace
 from hivemind.scheduler.types import Usage
 from hivemind.world.order import parents, pinned_first
 from hivemind.world.snapshot import AgentView
@@ -18,8 +20,7 @@ _SUMMED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(Struct, frozen=True):
     """The position of an agent in the tree."""
 
     lasts: tuple[bool, ...] = ()

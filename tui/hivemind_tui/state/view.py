@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TypeVar
 
+from msgspec import Struct, field
+
 from hivemind.journal.past import Cost
+from hivemind.records import replace
 from hivemind.text.shells import Shell
 from hivemind.world.fleet import Fleet, FleetLane, Member
 from hivemind.world.order import gravest_first, parents, pinned_first
@@ -40,8 +42,7 @@ OF_REQUESTS = frozenset({"requests", "agent"})
 """Pages whose list is of requests."""
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True):
     """The state of the screen in one frame."""
 
     snapshot: Snapshot

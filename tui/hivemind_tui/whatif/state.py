@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
+
+from msgspec import Struct, field
 
 from hivemind.errors import UsageError
 from hivemind.lab.simulate.overrides import Change, parse_changes
 from hivemind.lab.simulate.questions import all_names, is_question
 from hivemind.lab.simulate.scenario_file import scenario
+from hivemind.records import replace
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind_tui.render.dials import NAMES, reach, stepped, typed
@@ -20,8 +22,7 @@ QUESTIONS = tuple(all_names())
 """What else can be asked: about the provider, and about the agents."""
 
 
-@dataclass(frozen=True, slots=True)
-class WhatIf:
+class WhatIf(Struct, frozen=True):
     """A what-if: the recording, the changed settings, and the result."""
 
     path: str = ""

@@ -9,13 +9,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from hivemind.errors import HiveMindError
 from hivemind.journal.figures import Figures
@@ -180,8 +179,7 @@ def _knobs(recording: Recording) -> dict[str, dict[str, float]]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class SimulatedRun:
+class SimulatedRun(Struct, frozen=True):
     """A run simulated with the recorded luck."""
 
     figures: Figures

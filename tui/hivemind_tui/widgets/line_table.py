@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import ClassVar
 
 from textual import events
@@ -16,6 +15,7 @@ from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
 
+from hivemind.records import replace
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
 from rich.cells import cell_len
 from textual import events
 from textual.strip import Strip
 
+from hivemind.records import replace
 from hivemind_tui.render.format import fit
 from hivemind_tui.render.pen import Body, Pen, Row, Span, call, cells_of
 from hivemind_tui.widgets.line_table import LineTable
@@ -133,8 +134,7 @@ def _wrapped(row: Row, width: int) -> Rows:
     return [[*heads, (first, role)], *([(" " * indent, "text"), (line, role)] for line in more)]
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """A command that can be run."""
 
     name: str

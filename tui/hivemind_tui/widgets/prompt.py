@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.cells import cell_len
 from textual import events
 
@@ -17,8 +17,7 @@ LONGEST = 200
 """Characters; what is typed or pasted beyond them is dropped."""
 
 
-@dataclass(frozen=True, slots=True)
-class InputLine:
+class InputLine(Struct, frozen=True):
     """A text and the place in it where the next character goes."""
 
     text: str = ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 
 from benchmarks.worlds.kinds import KINDS, Kind, Traffic, plain
@@ -13,6 +12,7 @@ from benchmarks.worlds.provider import Rules
 from benchmarks.worlds.rules import Gate
 from benchmarks.worlds.strange.rules import Acceleration, AdaptivePlaces, DebtBucket, TokensActive
 from benchmarks.worlds.world import World, drawn_world
+from hivemind.records import replace
 
 
 def _gated(rules: Rules, make: Callable[[], Gate]) -> Rules:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from hivemind_mock.provider.limits import Reading
 
@@ -18,8 +18,7 @@ Headers = list[tuple[bytes, bytes]]
 Body = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """A request as the mock understands it."""
 
     model: str
@@ -34,8 +33,7 @@ class Request:
     """Which of several operations or spellings of the format this is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(Struct, frozen=True):
     """A tool that a request offers."""
 
     name: str
@@ -52,8 +50,7 @@ class Tool:
         return cls(str(name), space, frozenset(found.get("properties") or ()), tuple(found.get("required") or ()))
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(Struct, frozen=True):
     """A call of a tool in place of text."""
 
     name: str
@@ -66,8 +63,7 @@ class ToolCall:
         return msgspec.json.encode(self.arguments).decode()
 
 
-@dataclass(frozen=True, slots=True)
-class Conversation:
+class Conversation(Struct, frozen=True):
     """What a plan needs to know of a request."""
 
     prompt: str = ""
@@ -77,8 +73,7 @@ class Conversation:
     """Results of tools in it."""
 
 
-@dataclass(frozen=True, slots=True)
-class MockReply:
+class MockReply(Struct, frozen=True):
     """A good answer, in no format yet."""
 
     ident: str
@@ -115,8 +110,7 @@ class ErrorKind(Enum):
     QUOTA = "quota"
 
 
-@dataclass(frozen=True, slots=True)
-class ApiError:
+class ApiError(Struct, frozen=True):
     """An error, in no format yet."""
 
     kind: ErrorKind
