@@ -62,7 +62,7 @@
 --   now: of the last sync
 --   pauses: until when, by family of models; *: of the whole lane
 --   resumed_in: version in which an operator ended the pauses
---   level: None: at the ceiling
+--   level: None: at the beginning that is assumed, if there is one, otherwise at the ceiling
 --   changed_at: the level
 --   critical_at: when there last were CRITICAL requests
 --   served_at: By class: when it last had a request in flight, or none waited.
@@ -80,7 +80,7 @@ local floor, max, min = math.floor, math.max, math.min
 
 local is_stale, begun_ms, begin_epoch, relearn, expire, lapse, add_use
 local take_report, turn_minute, window_of, member_window, take_demand, take_use, take_statement, take_growth
-local take_level, ceiling, level_of, take_pause, take_circuit, trip
+local take_level, ceiling, smallest, level_of, take_pause, take_circuit, trip
 local share_window, limit_of, limits_of, used_in_minute, held, room_of, ages, needs_of, lack_of, share_margin, contenders
 local settle_accounts, fill, weight, turns, whole_requests, ask_back_or_offer, note_served
 local share_slots, held_slots, slot_targets, slot_ages, slots_wanted, count_owed, rounded
@@ -273,6 +273,12 @@ function take_report(state, report, now)
   member.waiting = padded(report.waiting, CLASSES)
   member.agents = padded(report.agents, CLASSES)
   member.ceiling = report.ceiling
+  if member.begin ~= report.begin then
+    if member.begin then
+      state.level = nil -- something else turned out to be there
+    end
+    member.begin = report.begin
+  end
   if member.in_flight[1] + member.waiting[1] > 0 then
     state.critical_at = now
   end
@@ -419,8 +425,8 @@ function take_level(state, report, now)
   if state.pinned then
     return
   end
+  local height = min(state.level or smallest(state, 'begin'), top)
   if report.cut and (report.cuts or 0) == state.cuts then
-    local height = min(state.level or INF, top)
     if height == INF then
       height = 0
       for _, name in ipairs(in_order) do height = height + sum(state.members[name].in_flight) end
@@ -428,20 +434,25 @@ function take_level(state, report, now)
     state.level = max(min(lowest, top), height * report.cut)
     state.cuts = state.cuts + 1
     state.changed_at = now
-  elseif (report.grow or 0) > 0 and state.level and now - state.changed_at >= (report.settle_s or 0) then
-    state.level = state.level + report.grow
+  elseif (report.grow or 0) > 0 and height < top and now - state.changed_at >= (report.settle_s or 0) then
+    state.level = height + report.grow
     state.changed_at = now
   end
   if state.level and state.level >= top then
-    state.level = nil
+    state.level = smallest(state, 'begin') < top and top or nil
   end
 end
 
--- Return the smallest of the members' ceilings; inf: none has one.
+-- Return the highest level that all members' settings allow; inf: they limit it nowhere.
 function ceiling(state)
+  return smallest(state, 'ceiling')
+end
+
+-- Return the smallest value of a field of the members; inf: none has one.
+function smallest(state, field)
   local lowest = INF
   for _, member in pairs(state.members) do
-    lowest = min(lowest, member.ceiling or INF)
+    lowest = min(lowest, member[field] or INF)
   end
   return lowest
 end
@@ -451,7 +462,7 @@ function level_of(state)
   if state.pinned then
     return state.pinned
   end
-  local level = min(state.level or INF, ceiling(state))
+  local level = min(state.level or smallest(state, 'begin'), ceiling(state))
   return level < INF and level or nil
 end
 

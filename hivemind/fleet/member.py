@@ -121,6 +121,7 @@ class Membership:
             waiting=list(told.waiting),
             agents=[float(each) for each in told.agents],
             ceiling=None if math.isinf(told.ceiling) else told.ceiling,
+            begin=None if math.isinf(told.begin) else told.begin,
             floor=told.floor,
             level=level,
             cut=told.cut,

@@ -76,6 +76,8 @@ class SyncReport(Struct, omit_defaults=True):
     agents: list[float] = field(default_factory=list)
     ceiling: float | None = None
     """None: no limit."""
+    begin: float | None = None
+    """The level that is assumed at first; None: the ceiling."""
     floor: float = 1.0
     level: float | None = None
     """The level as last leased, for a state that was lost; None: no limit."""

@@ -6,7 +6,8 @@ sent there before that: that it is there, and has no limits but those that it st
 host is never asked; what it is can be told by the headers of its replies alone.
 
 One that tells how many requests it has (:class:`~hivemind.providers.table.Load`) is asked for that every
-:data:`LOAD_EVERY_S` while it has some of ours: what else it computes makes answers take longer, too.
+:data:`LOAD_EVERY_S` while it has some of ours: what else it computes makes answers take longer, too. One that computes
+in slots is asked once how many there are: what is beyond that only waits there, where no priority counts.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
@@ -44,13 +45,13 @@ _READ_MOST = 256 << 10
 
 
 class ModelServers:
-    """Looks at the upstreams whose server isn't known. `adopt` is called with one, and the profile of what it is;
-    `in_flight` returns how many requests are in flight at the upstream of a name, and `tell_others` takes how many it
-    has besides."""
+    """Looks at the upstreams whose server isn't known. `adopt` is called with one, the profile of what it is, and
+    how many slots it has (0: that isn't known); `in_flight` returns how many requests are in flight at the upstream of
+    a name, and `tell_others` takes how many it has besides."""
 
     def __init__(
         self,
-        adopt: Callable[[Route, str], object],
+        adopt: Callable[[Route, str, int], object],
         in_flight: Callable[[str], int],
         tell_others: Callable[[str, int], object],
         ca_file: str | None,
@@ -100,7 +101,7 @@ class ModelServers:
     async def _resolve(self, route: Route) -> None:
         """See whether its name leads to this machine or a private network."""
         if await _is_here(route.origin.host) and route.origin.profile is GENERIC:
-            self._adopt(route, LOCAL.name)
+            self._adopt(route, LOCAL.name, 0)
 
     def _read(self, route: Route, status: int, headers: Headers) -> None:
         """Read the head of a reply; one that isn't an error and tells nothing is the last."""
@@ -109,9 +110,9 @@ class ModelServers:
             route.on_head = None
         if found is not None:
             ask = self._unasked.pop(route.origin.name, None) is not None
-            self._adopt(route, found)
+            self._adopt(route, found, 0)
             if ask:
-                self._begin(self._watch(route, loads_of(found)), "load of a model server")
+                self._begin(self._watch(route, found), "load of a model server")
 
     async def _ask(self, route: Route, delay_s: float) -> None:
         await asyncio.sleep(delay_s)
@@ -123,25 +124,28 @@ class ModelServers:
                     stack.push_async_callback(upstream.aclose)
                     found = await _asked(upstream, route.origin.base_path)
         if found is not None:
-            self._adopt(route, found)
-            self._begin(self._watch(route, loads_of(found)), "load of a model server")
+            self._adopt(route, found, 0)
+            self._begin(self._watch(route, found), "load of a model server")
 
-    async def _watch(self, route: Route, loads: Sequence[Load]) -> None:
-        """Ask for the server's load while requests are in flight there, at the first of these places that tells it."""
+    async def _watch(self, route: Route, server: str) -> None:
+        """Ask for the server's slots and, while requests are in flight there, for its load."""
+        slots, loads = loads_of(server)
         name, (place, *others) = route.origin.name, loads or (None,)
         if place is None or not await _is_here(route.origin.host):
             return
         async with contextlib.AsyncExitStack() as stack:
             upstream = open_upstream(route.origin.url, ca_file=self._ca_file)
             stack.push_async_callback(upstream.aclose)
+            if slots is not None:
+                with contextlib.suppress(TimeoutError, OSError, UpstreamError):
+                    if number := await _told(upstream, route.origin.base_path, slots):
+                        self._adopt(route, server, number)
             while place is not None:
                 await asyncio.sleep(LOAD_EVERY_S)
                 if not (before := self._in_flight(name)):
                     continue
                 with contextlib.suppress(TimeoutError, OSError, UpstreamError):
-                    async with asyncio.timeout(_LOAD_WITHIN_S):
-                        response, body = await _get(upstream, route.origin.base_path, place.path)
-                    requests = place.read(body.decode("utf-8", "replace")) if response.status == 200 else None
+                    requests = await _told(upstream, route.origin.base_path, place)
                     if requests is None:
                         place = others.pop(0) if others else None
                         continue
@@ -169,6 +173,13 @@ async def _asked(upstream: Upstream, base_path: str) -> str | None:
         if path == _MODELS and not (response.status in _OF_A_SERVER or (response.status == 200 and b'"list"' in body)):
             return None
     return None
+
+
+async def _told(upstream: Upstream, base_path: str, place: Load) -> int | None:
+    """Return the number that a place tells; None: it tells none. Raises: TimeoutError, UpstreamError."""
+    async with asyncio.timeout(_LOAD_WITHIN_S):
+        response, body = await _get(upstream, base_path, place.path)
+    return place.read(body.decode("utf-8", "replace")) if response.status == 200 else None
 
 
 async def _get(upstream: Upstream, base_path: str, path: str) -> tuple[UpstreamResponse, bytes]:

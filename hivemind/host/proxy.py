@@ -300,9 +300,13 @@ class Proxy:
             await self._telemetry.aclose()
         await self._routes.aclose()
 
-    def _adopt(self, route: Route, profile: str) -> None:
-        """Go on with the profile of what turned out to answer at an upstream."""
-        route.origin = replace(route.origin, profile=PROFILES[profile])
+    def _adopt(self, route: Route, name: str, slots: int = 0) -> None:
+        """Go on with the profile of what turned out to answer at an upstream. It has so many slots; 0: that isn't
+        known. As many requests wait there, so that no slot is ever empty; the rest waits here, in our order."""
+        profile = PROFILES[name]
+        if slots:
+            profile = replace(profile, max_concurrency=2 * slots, grows=True)
+        route.origin = replace(route.origin, profile=profile)
         route.lane = self.settings.lane_config(route.origin)
         self.engine.reconfigure(route.lane)
 

@@ -150,7 +150,7 @@ class Limit(Row):
 
 @dataclass(frozen=True, kw_only=True)
 class Load(Row):
-    """Where a model server at home tells how many requests it has: computed, and waiting inside."""
+    """Where a model server at home tells how many requests it has, computed and waiting inside, or can compute."""
 
     path: str
     """What is asked for, now and then."""
@@ -210,6 +210,8 @@ class Provider(Struct, frozen=True, kw_only=True):
     """Of a model server, which has the profile of the same name."""
     loads: tuple[Load, ...] = ()
     """The first that is served is asked for."""
+    slots: Load | None = None
+    """Where it tells, once, how many requests it computes at a time; further ones wait inside."""
 
     def serves(self, host: str) -> bool:
         """Return whether a host name, in lower case, is one of its own."""

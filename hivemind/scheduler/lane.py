@@ -105,7 +105,7 @@ class Lane:
         """Its lease, which it shares the credential's limits by; None: no other proxy is known."""
         self.leased_until = math.inf
         """When the lease ends; inf: it doesn't by itself, or there is none."""
-        self.aimd = Aimd(config.aimd, self.ceiling, self._beginning)
+        self.aimd = Aimd(config.aimd, self.ceiling, self.beginning)
         self.gate = Gate(self.aimd.level) if leasing is None else Gate(0.0, least=0)
         self.total = total
         """The gate that all lanes of the upstream share; None: their number together has no limit."""
@@ -157,7 +157,7 @@ class Lane:
         self.config, self.settings = config, settings
         self.aimd.configure(config.aimd, self.ceiling)
         if config.begin_at != begin_at:
-            self.aimd.begin(self._beginning)
+            self.aimd.begin(self.beginning)
         self.circuit.configure(config.circuit)
         self.retries.config = settings.retry
         for allowance in self.allowances.values():
@@ -168,18 +168,13 @@ class Lane:
     @property
     def ceiling(self) -> float:
         """The highest level that the settings, and a share that has to do without the other proxies, allow."""
-        leasing, most = self.leasing, self.most
+        leasing, most = self.leasing, self.config.max_concurrency
         ceiling = float(most) if most and self.settings.admission else math.inf
         return ceiling if leasing is None or leasing.terms.by_credits else min(ceiling, leasing.lease.slots)
 
     @property
-    def most(self) -> int:
-        """C_max, 0 for none; in a fleet, whose level is one for all, an assumed beginning stays its limit."""
-        return self.config.max_concurrency or (0 if self.leasing is None else self.config.begin_at)
-
-    @property
-    def _beginning(self) -> float:
-        """The level to begin at."""
+    def beginning(self) -> float:
+        """The level to begin at, in a fleet for all proxies together; inf: the ceiling."""
         return float(self.config.begin_at) if self.config.begin_at and self.settings.admission else math.inf
 
     @property

@@ -129,6 +129,7 @@ class LaneReport(Struct):
     waiting: list[int]  # waiting requests that only slots or rate windows keep, by priority class
     agents: list[int]  # agents with such requests or requests in flight, by priority class: the lane's weight
     ceiling: float = math.inf  # the highest level that the settings allow, for all proxies together; inf: none
+    begin: float = math.inf  # the level that is assumed at first, for all together; inf: the ceiling
     floor: float = 1.0
     cut: float | None = None  # congestion was met since the last report: the factor of the cut (AIMD's beta)
     cuts: int = 0  # the number of cuts that the lane knew of then

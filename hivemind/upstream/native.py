@@ -30,7 +30,7 @@ from hivemind.upstream.base import (
     is_untrusted,
 )
 from hivemind.upstream.connection import CLOSED, Connection, Pool
-from hivemind.upstream.origin import Origin
+from hivemind.upstream.origin import Origin, is_local
 from hivemind.upstream.outbox import Outbox
 from hivemind.upstream.response import NativeResponse
 
@@ -39,6 +39,10 @@ SURELY_OPEN_S = 2.0
 servers (Node, uvicorn) are 5 s."""
 _SECOND_ADDRESS_S = 0.25
 """Head start of a host's first address over its second, as RFC 8305 recommends."""
+_AGAIN_S, _AGAIN_GROWS = 0.02, 1.5
+"""A server at home is connected to anew after this time, and then after ever longer ones. One that has more connections
+waiting than its backlog holds (mlx_lm.server's is 5) drops further ones, which the system tries again only after a
+second, then after two more. Elsewhere a connection may take that long."""
 _KEEPALIVE_IDLE_S = 60
 
 
@@ -56,6 +60,7 @@ class NativeUpstream:
     ) -> None:
         """`outbox` gathers the writes of a turn, where there is one."""
         self._origin = origin
+        self._again_s = _AGAIN_S if is_local(origin.host) else None
         self._context = context if origin.tls else None
         self._timeouts = timeouts
         self._pool = Pool(max_idle)
@@ -132,9 +137,18 @@ class NativeUpstream:
     async def _open(self, connection: Connection) -> None:
         loop = asyncio.get_running_loop()
         origin = self._origin
-        sock = await aiohappyeyeballs.start_connection(
-            await _addresses(origin, loop), happy_eyeballs_delay=_SECOND_ADDRESS_S, interleave=1, loop=loop
-        )
+        addresses, again_s = await _addresses(origin, loop), self._again_s
+        while True:
+            try:
+                async with asyncio.timeout(again_s) as patience:
+                    sock = await aiohappyeyeballs.start_connection(
+                        addresses, happy_eyeballs_delay=_SECOND_ADDRESS_S, interleave=1, loop=loop
+                    )
+                break
+            except TimeoutError:
+                if again_s is None or not patience.expired():
+                    raise
+            again_s *= _AGAIN_GROWS
         _enable_keepalive(sock)
         await loop.create_connection(
             lambda: connection, sock=sock, ssl=self._context, server_hostname=origin.host if origin.tls else None

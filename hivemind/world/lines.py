@@ -80,6 +80,11 @@ def _lease_changed(event: ev.LeaseChanged) -> Words | None:
     return level, "fleet", event.lane, f"{text} ({slots}, {plural(event.members, 'member')})"
 
 
+def _recognised(event: ev.LaneOpened) -> str:
+    begin_at = 0 if event.config is None else event.config.begin_at
+    return f"recognised as {event.provider}" + (f": {begin_at} requests at once to begin with" if begin_at else "")
+
+
 def _of(family: str | None) -> str:
     return "" if family is None else f"{family}: "
 
@@ -205,7 +210,7 @@ _LINES: Mapping[type[ev.Event], Callable[[Any], Words | None]] = {
     ev.Refused: _refused,
     ev.LaneOpened: lambda event: (
         *("info", "lane", event.lane),
-        f"recognised as {event.provider}" if event.recognised else f"first request ({event.provider})",
+        _recognised(event) if event.recognised else f"first request ({event.provider})",
     ),
     ev.LaneRateLimited: lambda it: (
         "warn",

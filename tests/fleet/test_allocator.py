@@ -200,6 +200,25 @@ def test_one_congestion_cuts_once() -> None:
     assert lane.report("a", cut=0.5, cuts=2).level == 7
 
 
+def test_an_assumed_level_is_where_all_begin() -> None:
+    """It is one for all, grows and is cut; what a member states is its ceiling, at which it stays; once no member
+    assumes anything any more, there is no limit."""
+    lane = Lane()
+
+    def level(member: str, **about: Any) -> float | None:
+        lane.now += 1
+        return lane.report(member, **about).level
+
+    assert level("a", begin=5.0) == level("b", begin=5.0) == 5
+    assert level("a", begin=5.0, grow=1.0) == level("b", begin=5.0) == 6
+    assert level("b", begin=5.0, cut=0.5) == 3
+    assert level("b", ceiling=4.0, grow=1.0) == 4, "b turned out to be something else"
+    assert level("a", begin=5.0, grow=1.0) == 4
+    assert level("b", begin=3.0) == 3
+    assert [level("b", begin=3.0, ceiling=4.0, grow=1.0) for _ in range(3)] == [4, 4, 4]
+    assert (level("b"), level("a")) == (5, None)
+
+
 def test_slots_move_to_the_higher_class_and_never_exceed_the_level() -> None:
     """A slot that is taken from one member is given to another only after the one has said that it knows."""
     lane = Lane()

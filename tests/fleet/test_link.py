@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 
 import pytest
-from fleet.kit import Counting, ask, fleet_of, state_of, until
+from fleet.kit import Counting, ask, busy, fleet_of, state_of, until
 from proxy.kit import client
 from redis_server import running
 
@@ -56,6 +56,17 @@ async def test_what_nobody_has_stated_grows(allows: float) -> None:
     assert len(upstream.at) >= min(allows, 300)
     ((limit, source),) = limits
     assert (limit >= 240, source) == ((True, "assumed") if allows > 300 else (False, "refused"))
+
+
+async def test_the_level_that_nobody_has_stated_grows() -> None:
+    """Two proxies before an unknown public host begin with 5 requests in flight for both, and send more as it
+    answers."""
+    upstream = Counting(0.05)
+    with running() as store:
+        async with fleet_of(2, store.url, upstream, profile="generic", rpm=0, tpm=0, max_concurrency=None) as proxies:
+            async with asyncio.timeout(50), busy([each.url for each in proxies], 8):
+                await until(lambda: upstream.most >= 8)
+            assert all(8 <= lane.state.level < math.inf for each in proxies for lane in each.snapshot().lanes)
 
 
 async def test_each_sees_the_others() -> None:

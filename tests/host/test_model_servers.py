@@ -118,7 +118,7 @@ def test_signs(name: str, sign: Sign) -> None:
         ({"/v1/models": (200, "uvicorn", '{"object":"list","data":[{"owned_by":"vllm"}]}')}, "vllm", 1),
         ({"/v1/models": (200, "BaseHTTP/0.6 Python/3.11", '{"object": "list", "data": []}')}, "mlx", 1),
         ({"/v1/models": (200, "BaseHTTP/0.6 Python/3.11", "")}, "mlx", 1),
-        ({"/v1/models": (401, "llama.cpp", '{"error":{"code":401}}')}, "llamacpp", 1),
+        ({"/v1/models": (401, "llama.cpp", '{"error":{"code":401}}')}, "llamacpp", 2),
         ({"/v1/models": (401, "uvicorn", "{}"), "/metrics": (200, "uvicorn", "# HELP vllm:num_x\n")}, "vllm", 5),
         ({"/api/version": (200, "", '{"version":"0.12.6"}')}, "ollama", 5),
         ({"/v1/models": (200, "nginx", '{"object":"list","data":[]}')}, "local", 5),
@@ -180,6 +180,19 @@ async def test_what_else_it_has_to_do_counts_as_load(gets: tuple[str, str], head
         asking.cancel()
     assert server.asked.count("/metrics") <= 1 or gets[0] == "/metrics"
     assert not any("sk-secret" in head for head in server.heads if head.startswith("get"))
+
+
+@pytest.mark.parametrize(("settings", "level"), [({}, 6.0), ({"max_concurrency": 40}, 40.0)])
+async def test_slots_are_where_it_begins(settings: dict[str, object], level: float) -> None:
+    """What would wait inside a server waits here, in our order, but for as many as can be computed next. What the
+    settings say goes first."""
+    server = Server({"/props": (200, "llama.cpp", '{"total_slots":3,"n_ctx":512}')}, "llama.cpp")
+    async with server.listening() as url, before(url, **settings) as proxy:
+        await ask(proxy)
+        await until(lambda: "/props" in server.asked)
+        await until(lambda: proxy.snapshot().lanes[0].state.level == level)
+        await ask(proxy)
+        assert server.asked.count("/props") == 1
 
 
 async def test_one_whose_first_client_leaves_is_asked_at_once() -> None:

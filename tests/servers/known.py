@@ -51,7 +51,8 @@ SERVERS = {
         "transformers serve",
         "transformers",
         ("transformers[serving]==5.19.0", "torch", "requests"),  # which it imports, though nothing brings it
-        ("{bin}/transformers", "serve", "{model}", "--port", "{port}", "--device", "cpu"),
+        # By the folder's name, which is looked for where it is started: it answers to what it was given alone.
+        ("{bin}/transformers", "serve", "default_model", "--port", "{port}", "--device", "cpu"),
         _ONE_THREAD | {"HF_HUB_CACHE": str(HERE)},  # any folder: without one it answers /v1/models by a 500
     ),
     # As pip installs it, it doesn't start everywhere: its environment may need mending by hand.
@@ -96,7 +97,8 @@ class Running:
         argv = [part.format(**self.fill) for part in self.server.command]
         with self.log.open("ab") as log:
             environ = os.environ | self.server.environ
-            self.process = await asyncio.create_subprocess_exec(*argv, stdout=log, stderr=log, env=environ)
+            at = Path(self.fill["model"]).parent
+            self.process = await asyncio.create_subprocess_exec(*argv, stdout=log, stderr=log, env=environ, cwd=at)
         until = time.monotonic() + STARTS_S
         async with httpx.AsyncClient(trust_env=False) as client:
             while True:

@@ -31,7 +31,7 @@ _GGUF = {"embed_tokens": "token_embd", "norm": "output_norm", "lm_head": "output
 
 def make(folder: Path) -> tuple[Path, Path]:
     """Write the model into the folder. Return the GGUF file and the folder of the other form."""
-    tokens, weights, other = _tokens(), _weights(), folder / "tiny"
+    tokens, weights, other = _tokens(), _weights(), folder / "default_model"
     other.mkdir(parents=True)
     gguf = folder / "tiny.gguf"
     gguf.write_bytes(b"".join(_gguf(tokens, weights)))

@@ -7,6 +7,7 @@ import os
 import socket
 from typing import Any
 
+import aiohappyeyeballs
 import pytest
 from ports import unused_port
 from upstream.conftest import Opener
@@ -15,7 +16,7 @@ from upstream.scripted import Handler, Scripted, answering, reset, serving
 
 from hivemind.upstream import connection
 from hivemind.upstream import native as native_module
-from hivemind.upstream.base import Disconnected, Timeouts, Truncated, Upstream
+from hivemind.upstream.base import ConnectFailed, Disconnected, Timeouts, Truncated, Upstream
 from hivemind.upstream.connect import open_upstream
 from hivemind.upstream.response import HIGH_WATER
 
@@ -304,3 +305,33 @@ async def test_hundreds_of_cancelled_requests_leave_nothing_open(native: Opener)
 async def whole_post(upstream: Upstream) -> bytes:
     """One request from beginning to end."""
     return await whole(await post(upstream))
+
+
+@pytest.mark.parametrize(("host", "connects"), [("127.0.0.1", True), ("192.168.0.9", True), ("192.0.2.1", False)])
+async def test_a_server_at_home_is_connected_to_anew(
+    native: Opener, monkeypatch: pytest.MonkeyPatch, host: str, connects: bool
+) -> None:
+    """A full backlog drops a connection, which the system would try again after seconds; a distant host takes its
+    time."""
+    connect, tried = aiohappyeyeballs.start_connection, 0
+
+    async with serving(answering(OK)) as server:
+
+        async def drops_two(_: object, **options: Any) -> socket.socket:
+            nonlocal tried
+            tried += 1
+            if tried <= 2:
+                await asyncio.Event().wait()
+            here = aiohappyeyeballs.addr_to_addr_infos(("127.0.0.1", server.port))
+            assert here is not None
+            found: socket.socket = await connect(here, **options)
+            return found
+
+        monkeypatch.setattr(aiohappyeyeballs, "start_connection", drops_two)
+        upstream = native(f"http://{host}:{server.port}", timeouts=Timeouts(connect_s=10.0 if connects else 0.2))
+        if connects:
+            assert await whole(await post(upstream)) == b"ok"
+        else:
+            with pytest.raises(ConnectFailed):
+                await post(upstream)
+            assert tried == 1

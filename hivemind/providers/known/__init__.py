@@ -43,9 +43,9 @@ def paths_asked() -> frozenset[str]:
     return frozenset(sign.path for each in providers() for sign in each.signs if sign.path)
 
 
-def loads_of(name: str) -> tuple[Load, ...]:
-    """Return where the model server of this name tells how much it has to do."""
-    return next((each.loads for each in providers() if each.name == name), ())
+def loads_of(name: str) -> tuple[Load | None, tuple[Load, ...]]:
+    """Return where the model server of this name tells how many slots it has, and how much it has to do."""
+    return next(((each.slots, each.loads) for each in providers() if each.name == name), (None, ()))
 
 
 def server_of(headers: Headers, path: str = "", body: bytes = b"") -> str | None:

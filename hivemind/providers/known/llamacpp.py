@@ -59,6 +59,14 @@ PROVIDER = Provider(
             seen="2026-11",
         ),
     ),
+    slots=Load(
+        path="/props",
+        text=r'"total_slots":\s*(\d+)',
+        example='{"default_generation_settings":{"n_ctx":32768},"total_slots":4,"model_path":"tiny.gguf"}',
+        requests=4,
+        source="xllamacpp 2026.10.11549",
+        seen="2026-11",
+    ),
     failing=(
         Failing(
             example='error: {"code":503,"message":"Loading model","type":"unavailable_error"}',

@@ -31,9 +31,10 @@ ROWS = [
 def test_rows_are_complete(provider: Provider) -> None:
     """Each row names its source and the month it was seen, and its example is what it describes."""
     rows = (*provider.refusals, *provider.waits, *provider.failing, *provider.counts, *provider.paths, *provider.limits)
-    for load in provider.loads:
+    loads = (*provider.loads, provider.slots) if provider.slots else provider.loads
+    for load in loads:
         assert (load.read(load.example), load.read("{}")) == (load.requests, None)
-    for row in (*rows, *provider.loads):
+    for row in (*rows, *loads):
         assert row.source, row
         assert re.fullmatch(r"20\d\d-\d\d(-\d\d)?", row.seen), row
     assert provider.hosts or provider.headers or provider.errors or provider.signs, "it can't be recognised"
