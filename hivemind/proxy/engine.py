@@ -266,6 +266,10 @@ class Engine:
             if looked:
                 self._settle()
 
+    def of_window(self, ticket: Ticket, failure: Failure) -> Failure:
+        """Return the failure as it counts (:meth:`Scheduler.of_window`)."""
+        return self._scheduler.of_window(self._time(), ticket, failure)
+
     def prefill(self, ticket: Ticket, read: int, total: int) -> None:
         """Note how many tokens of its prompt the server has read, of how many."""
         self.publish(Prefill(self._time(), ticket.id, ticket.agent.name, ticket.request.lane, read, total))

@@ -750,7 +750,7 @@ class Exchange:
             self._engine.abandon(self.ticket, self._usage())
             return True
         form = self.call.head.client.try_again
-        failure = self._with_words(failure, reply)
+        failure = self._engine.of_window(self.ticket, self._with_words(failure, reply))
         may_pass = failure.retryable
         if self.call.facts.continues_state and not nothing_ran(failure, None if reply is None else reply.response):
             failure = replace(failure, retryable=False)

@@ -66,6 +66,21 @@ class QueueConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast the long windows of a plan may be used; without either, as it comes."""
+
+    even: bool = False
+    """No faster than time passes: the class LOW is held first, NORMAL later, others never."""
+    reserve: float = 0.0
+    """Share of each window, 0 to 1, that LOW doesn't use, and NORMAL only the first half of."""
+
+    @property
+    def paces(self) -> bool:
+        """Whether it holds any request."""
+        return self.even or self.reserve > 0
+
+
+@dataclass(frozen=True, slots=True)
 class LaneConfig:
     """A lane as its provider's profile and the user's settings make it."""
 
@@ -110,6 +125,7 @@ class SchedulerConfig:
     max_agents: int = 0  # live agents at once; 0: no limit
     agent_idle_s: float = 300.0  # an agent without a request in this time isn't live
     budget: BudgetConfig = field(default_factory=BudgetConfig)
+    pace: Pace = field(default_factory=Pace)
     admission: bool = True  # False lifts the concurrency limit (ablation)
     rate_windows: bool = True  # False ignores rate windows (ablation)
     backpressure: bool = True  # False turns AIMD and the circuit off (ablation)

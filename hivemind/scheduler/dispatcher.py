@@ -242,6 +242,9 @@ class Dispatcher:
             return False
         if lane.closed_until(now) is not None or lane.delay_s(ticket, now) > 0:
             return False
+        paced = lane.queue.paced
+        if paced is not None and paced(ticket.request.family, ticket.priority, now) > 0:
+            return False
         return not agent.limits or self._has_room(ticket, now)
 
     def _has_room(self, ticket: Ticket, now: float) -> bool:

@@ -422,6 +422,17 @@ class ResetDoubted(Event, frozen=True):
     absurd: bool  # no rate window lasts so long, so the reset counts as not stated
 
 
+class LongWindowForeseen(Event, frozen=True):
+    """At the rate of late a long window is used up before its reset, or isn't any more; emitted when that changes, at
+    most every ten minutes a window."""
+
+    lane: str
+    window: str  # the provider's name for it
+    used: float  # 0 to 1
+    reset_in_s: float
+    ends_in_s: float | None  # None: it lasts
+
+
 @dataclass(frozen=True, slots=True)
 class WindowState:
     """One rate window at a moment; part of :class:`LaneState`."""
@@ -461,13 +472,14 @@ UPCOMING_SHOWN = 100
 GATES = (
     *("paused", "rate_limited", "circuit", "slot", "upstream", "requests", "tokens"),
     *("fleet", "fleet_slots", "credits"),
-    *("budget", "held", "dependency", "backoff", "first_write"),
+    *("budget", "held", "dependency", "backoff", "first_write", "pace"),
 )
 """Admissions are paused; the provider asked for a pause (Retry-After); the circuit is open; no slot is free; all
 lanes of the upstream together have as many requests in flight as they may; a window of requests, or of tokens, is
 used up; the lane has no lease of its fleet yet; the slots that it is leased are taken, others are other proxies'; its
 credits don't cover the request; a budget of the agent's is used up; the operator holds the agent; its task waits for
-others; between two attempts; another request writes the beginning of its prompt to the provider's cache."""
+others; between two attempts; another request writes the beginning of its prompt to the provider's cache; by the
+setting `pace` its class waits, so that a long window lasts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ def lane_state(lane: Lane, now: float, *, paused: bool) -> LaneState:
         circuit_threshold=circuit.config.threshold,
         circuit_reopens_in_s=None if reopens_at is None else max(0.0, reopens_at - now),
         windows=_windows(lane, now),
-        plan=lane.plan,
+        plan=lane.long.states(now),
         knobs=readings(lane.config, lane.settings.retry, superseded),
         refusal=lane.refusal,
         used_up=lane.used_up,
@@ -203,7 +203,9 @@ class _LaneView:
 
     def _family_gate(self, ticket: Ticket) -> _Shut | None:
         """Return what keeps the ticket's family alone, but for the short distance between two grants."""
-        family = ticket.request.family
+        family, paced = ticket.request.family, self._lane.queue.paced
+        if paced is not None and (held_s := paced(family, ticket.priority, self._now)) > 0:
+            return "pace", held_s
         gate = self._lane.family_gate(family, self._now)
         if gate is None or (gate[0] == "rate_limited" and self._lane.pauses[family].until <= self._now):
             return None

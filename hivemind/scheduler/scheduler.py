@@ -252,6 +252,7 @@ class Scheduler(Dispatcher):
         failure goes to the agent and the ticket is done.
         """
         lane = self.lanes[ticket.request.lane]
+        failure = lane.long.concerned(now, ticket.request.family, failure)
         ticket.ending = False
         was_cut, ticket.cut = failure.kind is FailureKind.CUT, None
         opened = not was_cut and lane.failed(now, ticket, failure)
@@ -275,6 +276,11 @@ class Scheduler(Dispatcher):
             self.back_off(lane, ticket, retry_at, now)
         self.after_attempt(lane, ticket, now)
         return retry_at
+
+    def of_window(self, now: float, ticket: Ticket, failure: Failure) -> Failure:
+        """Return a failure as :meth:`fail` will count it: one by a long window that is used up lasts until its
+        reset."""
+        return self.lanes[ticket.request.lane].long.concerned(now, ticket.request.family, failure)
 
     def abandon(self, now: float, ticket: Ticket, usage: Usage | None = None, *, sent: bool = True) -> None:
         """End a ticket whose client left, or whose attempt was ended; `sent` False: nothing had reached the

@@ -170,7 +170,7 @@ class WindowReading:
 
 @dataclass(frozen=True, slots=True)
 class Utilisation:
-    """A share of a long plan limit that is used up (Anthropic's `unified` headers); shown, never acted on."""
+    """A share of a long window that is used up, as a reply states it, or as a lane has it now."""
 
     name: str
     """The provider's own name for it, such as `5h` or `7d`."""
@@ -178,6 +178,15 @@ class Utilisation:
     """0 to 1."""
     reset_in_s: float | None
     status: str
+    length_s: float | None = None
+    """How long the window lasts; None: not stated."""
+    model: str = ""
+    """Part of the names of the models that it counts; empty: of all."""
+    ends_in_s: float | None = None
+    """When it is used up at the present rate; None: not before its reset, or unknown."""
+    low_held_s: float = 0.0
+    """For how long requests of the class LOW wait for it; the next likewise."""
+    normal_held_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,9 @@ class Settings(BaseSettings):
     """Requests a minute; 0: no limit of ours; unset: the provider's headers, before them the profile's."""
     tpm: AnyFile[Annotated[int, Field(ge=0, le=10_000_000_000)]] | None = None
     """Tokens a minute, likewise."""
+    pace: AnyFile[Annotated[str, Field(json_schema_extra={"metavar": "PACE"})]] = "front"
+    """How fast a plan's long windows may be used: front (as it comes), even (as fast as time passes), or reserve=20%
+    (so much of each is kept); low priority waits for it first, normal later, high and critical never."""
     via: Annotated[SecretStr | None, Field(json_schema_extra={"metavar": "URL"})] = None
     """Proxy to reach the upstreams through: http://, https://, socks5:// or socks5h:// URL."""
     ca_file: Annotated[Path | None, Field(json_schema_extra={"metavar": "FILE"})] = None
@@ -212,6 +215,12 @@ class Settings(BaseSettings):
                 )
         return host
 
+    @field_validator("pace")
+    @classmethod
+    def _check_pace(cls, value: str) -> str:
+        sections.pace_of(value)
+        return value
+
     @field_validator("via")
     @classmethod
     def _check_via(cls, value: SecretStr | None) -> SecretStr | None:
@@ -296,6 +305,7 @@ class Settings(BaseSettings):
             max_agents=self.max_agents,
             agent_idle_s=self.agent_idle_s,
             budget=config.BudgetConfig(**self.budget.model_dump()),
+            pace=sections.pace_of(self.pace),
             **self.features.model_dump(),
         )
 

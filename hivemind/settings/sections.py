@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeVar
 from urllib.parse import urlsplit
@@ -286,6 +287,17 @@ class FeatureSettings(Section):
     """Keep to the provider's rate limits."""
     backpressure: bool = _SCHEDULER.backpressure
     """Adapt concurrency (AIMD) and break the circuit."""
+
+
+_RESERVE = re.compile(r"reserve=(\d{1,2}(?:\.\d+)?)%")
+
+
+def pace_of(text: str) -> config.Pace:
+    """Return the pace that a setting names. Raises: ValueError."""
+    reserve = _RESERVE.fullmatch(text)
+    if text not in ("front", "even") and (reserve is None or not float(reserve[1])):
+        raise ValueError("must be front, even, or reserve=20% with a share between 0% and 100%")
+    return config.Pace(text == "even", float(reserve[1]) / 100 if reserve else 0.0)
 
 
 def http_url(value: SecretStr | None) -> SecretStr | None:

@@ -11,7 +11,7 @@ from hivemind.scheduler.limits import PROBE_S
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.scheduler.types import WindowKind
 from hivemind.text.amounts import ceiling, how_used
-from hivemind.text.humanise import duration, exit_text, plural
+from hivemind.text.humanise import duration, exit_text, percent, plural
 from hivemind.text.humanise import level as level_text
 from hivemind.world.snapshot import Line
 from hivemind.world.tickets import STOPPED
@@ -99,6 +99,14 @@ def _reset_doubted(event: ev.ResetDoubted) -> Words:
     if event.absurd:
         text = f"reply states a reset of {kind} in {span}, which no rate window has: not believed"
     return "warn", "limits", event.lane, text
+
+
+def _long_window_foreseen(event: ev.LongWindowForeseen) -> Words:
+    text, resets = f"the {event.window} window is {percent(event.used)} used", f"resets in {duration(event.reset_in_s)}"
+    if event.ends_in_s is None:
+        return "good", "limits", event.lane, f"{text}; at this rate it lasts until it {resets}"
+    ends = f"ends in {duration(event.ends_in_s)}" if event.ends_in_s >= 1 else "is used up"
+    return "warn", "limits", event.lane, f"{text}; at this rate it {ends}, and it {resets}"
 
 
 def _assumed_limit_changed(event: ev.AssumedLimitChanged) -> Words:
@@ -223,6 +231,7 @@ _LINES: Mapping[type[ev.Event], Callable[[Any], Words | None]] = {
     ev.StartRefused: lambda event: ("warn", "agent", event.agent, f"isn't started: {event.why}"),
     ev.AssumedLimitChanged: _assumed_limit_changed,
     ev.ResetDoubted: _reset_doubted,
+    ev.LongWindowForeseen: _long_window_foreseen,
     ev.TaskChanged: _task_changed,
     ev.AgentBegan: _agent_began,
     ev.AgentEnded: _agent_ended,

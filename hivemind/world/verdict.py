@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -60,6 +61,10 @@ CODES: Mapping[str, Kind] = {
     "budget_low": Kind("low budget", "the share of a budget that `alerts.budget_share` says is used"),
     "circuit_closed": Kind("forced-closed circuit", "the operator forces a lane's circuit closed, whatever fails"),
     "journal_gaps": Kind("journal with gaps", "events are missing in the journal"),
+    "window_early": Kind(
+        "long window that won't last", "at the present rate a plan's long window is used up before its reset"
+    ),
+    "window_paced": Kind("paced window", "requests of a class wait so that a plan's long window lasts (`pace`)"),
     "agent_held": Kind("held agent", "the operator holds an agent's requests"),
 }
 """What can be found, the gravest first."""
@@ -199,6 +204,13 @@ def about(seconds: float) -> str:
         if seconds >= 0.95 * unit_s:
             return f"{max(1, round(seconds / unit_s)):,} {unit}"
     return _seconds(seconds)
+
+
+def moment(wall: float, in_s: float) -> str:
+    """`14:10`, or with its day where that is another: `Thu 14:10`, `2026-12-24`."""
+    then = time.localtime(wall + in_s)
+    day = "" if then[:3] == time.localtime(wall)[:3] else "%a " if in_s < 6 * 86_400 else "%Y-%m-%d "
+    return time.strftime(f"{day}%H:%M", then)
 
 
 def _seconds(seconds: float) -> str:
@@ -397,11 +409,29 @@ def _ailing(view: LaneView, snapshot: Snapshot, several: bool) -> Iterator[Findi
     if lane.used_up:
         text = f"{name}the provider's plan is used up{_quoted(lane)}"
         yield Finding("degraded", "used_up", text, lane.lane, "until a request gets through")
+    yield from _long_windows(lane, name, snapshot.wall)
     if lane.circuit == "closed":
         yield from _erring(view, snapshot, several)
         for family, left_s in lane.pauses if _is_wanted(lane) else ():
             if left_s >= _LASTS_S:
                 yield _rate_limited("note", lane, name, family, left_s)
+
+
+def _long_windows(lane: LaneState, name: str, wall: float) -> Iterator[Finding]:
+    """Yield which long windows end early at the present rate, and whom the pace holds until when."""
+    for window in lane.plan:
+        text, resets_in_s = f"{name}the {window.name} window is {percent(window.used)} used", window.reset_in_s
+        resets = "" if resets_in_s is None else f"resets at {moment(wall, resets_in_s)}"
+        if window.ends_in_s:
+            at = moment(wall, window.ends_in_s)
+            ends = f"ends at {at} at this rate and {resets}"
+            yield Finding("note", "window_early", text, lane.lane, ends, window.ends_in_s)
+        held_s = window.low_held_s
+        if held_s >= _LASTS_S and lane.waiting:
+            who = "low and normal wait" if window.normal_held_s >= _LASTS_S else "low waits"
+            yield Finding(
+                "note", "window_paced", f"{text}: {who}", lane.lane, f"low until {moment(wall, held_s)}", held_s
+            )
 
 
 def _erring(view: LaneView, snapshot: Snapshot, several: bool) -> Iterator[Finding]:

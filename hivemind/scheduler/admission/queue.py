@@ -63,6 +63,8 @@ class LaneQueue:
         """`takes_s` and `renew`: see :class:`.warm_first.WarmFirst`."""
         self._config = config
         self._takes_s, self._renew = takes_s, renew
+        self.paced: Callable[[str, Priority, float], float] | None = None
+        """Returns for how long a family and class wait so that a plan lasts; None: none does."""
         self.waiting = 0
         self._bands: dict[tuple[str, Priority], Band] = {}
         self._shares: dict[str, Share] = {}
@@ -297,6 +299,9 @@ class LaneQueue:
             best: Head | None = None
             for (family, _), band in self._bands.items():
                 if band.priority is not priority or family in held:
+                    continue
+                if self.paced is not None and (paced_s := self.paced(family, priority, now)) > 0:
+                    soonest = min(soonest, paced_s)
                     continue
                 head = band.head(now) if band.order is None else self._head(family, band, band.order, now)
                 if head is None:
