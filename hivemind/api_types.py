@@ -290,6 +290,9 @@ class RunUsage:
     because the proxy was restarted meanwhile."""
     elsewhere: tuple[str, ...] = ()
     """Agents without a run of which the same client sent requests meanwhile; none if the process failed."""
+    whole_at: float | None = None
+    """When the long windows of a plan are whole again because of which its last requests were refused, in seconds since
+    the epoch; None: they weren't, or nobody knows."""
 
 
 @dataclass(frozen=True, slots=True)

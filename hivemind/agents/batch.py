@@ -68,7 +68,9 @@ class BatchRunner(TaskRunner):
         more = [f"{len(names) - _NEXT_SHOWN} more"] if len(names) > _NEXT_SHOWN else []
         elapsed_s = self._clock() - self._began
         coming = (*names[:_NEXT_SHOWN], *more)
-        return BatchProgress(context.batch, rows, elapsed_s, context.folder.logs, context.notice, coming)
+        return BatchProgress(
+            context.batch, rows, elapsed_s, context.folder.logs, context.notice or context.paused, coming
+        )
 
     def _wanted(self, claim: str) -> ClaimRequest:
         return ClaimRequest(claim, self._context.batch, WHO)

@@ -202,7 +202,7 @@ class Scheduler(Dispatcher):
     def _first_content(
         self, now: float, lane: Lane, ticket: Ticket, so_far: Usage | None, *, whole: bool = False
     ) -> None:
-        ticket.content_started = True
+        ticket.content_started, ticket.agent.kept_until = True, -math.inf
         began, headed_at = ticket.granted_at, ticket.headed_at
         ttft_s, headed_s = now - began, None if headed_at is None else headed_at - began
         self.events.append(ev.FirstContent(now, ticket.id, ticket.agent.name, lane.key, ttft_s, headed_s))
@@ -259,6 +259,8 @@ class Scheduler(Dispatcher):
         self.rearm(lane, now)
         if opened:
             self.refuse_behind_circuit(lane, now)
+        if failure.kind is FailureKind.QUOTA and failure.delay_s:
+            ticket.agent.kept_until = max(ticket.agent.kept_until, now + failure.delay_s)
         if was_cut:
             ticket.expires_at += now - ticket.granted_at  # what hung isn't counted as a wait
         sent = failure.kind is not FailureKind.CONNECT

@@ -80,6 +80,8 @@ class Agent:
     task_priority: Priority | None = None  # of the task it works on
     task_gate: Literal["open", "waits", "blocked"] = "open"
     """What its task means for its requests: they are held while it waits, and refused while it is blocked."""
+    kept_until: float = -math.inf
+    """When the long windows are whole again because of which its last request was refused."""
     ended: bool = False  # its process has ended, so it isn't live until its next request
     held: bool = False
     """Its tickets are left out of the queue's order: it is paused, short of budget, or its task waits."""

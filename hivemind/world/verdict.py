@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 import re
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from hivemind.scheduler.events import BudgetState, LaneState
 from hivemind.text.amounts import owner, raise_command
-from hivemind.text.humanise import duration, exit_text, percent, plural
+from hivemind.text.humanise import duration, exit_text, moment, percent, plural
 from hivemind.text.shells import command_line
 from hivemind.world.alerts import unacknowledged
 from hivemind.world.forecast import day_left_s
@@ -204,13 +203,6 @@ def about(seconds: float) -> str:
         if seconds >= 0.95 * unit_s:
             return f"{max(1, round(seconds / unit_s)):,} {unit}"
     return _seconds(seconds)
-
-
-def moment(wall: float, in_s: float) -> str:
-    """`14:10`, or with its day where that is another: `Thu 14:10`, `2026-12-24`."""
-    then = time.localtime(wall + in_s)
-    day = "" if then[:3] == time.localtime(wall)[:3] else "%a " if in_s < 6 * 86_400 else "%Y-%m-%d "
-    return time.strftime(f"{day}%H:%M", then)
 
 
 def _seconds(seconds: float) -> str:
@@ -421,16 +413,16 @@ def _long_windows(lane: LaneState, name: str, wall: float) -> Iterator[Finding]:
     """Yield which long windows end early at the present rate, and whom the pace holds until when."""
     for window in lane.plan:
         text, resets_in_s = f"{name}the {window.name} window is {percent(window.used)} used", window.reset_in_s
-        resets = "" if resets_in_s is None else f"resets at {moment(wall, resets_in_s)}"
+        resets = "" if resets_in_s is None else f"resets at {moment(wall, wall + resets_in_s)}"
         if window.ends_in_s:
-            at = moment(wall, window.ends_in_s)
+            at = moment(wall, wall + window.ends_in_s)
             ends = f"ends at {at} at this rate and {resets}"
             yield Finding("note", "window_early", text, lane.lane, ends, window.ends_in_s)
         held_s = window.low_held_s
         if held_s >= _LASTS_S and lane.waiting:
             who = "low and normal wait" if window.normal_held_s >= _LASTS_S else "low waits"
             yield Finding(
-                "note", "window_paced", f"{text}: {who}", lane.lane, f"low until {moment(wall, held_s)}", held_s
+                "note", "window_paced", f"{text}: {who}", lane.lane, f"low until {moment(wall, wall + held_s)}", held_s
             )
 
 
