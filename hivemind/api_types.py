@@ -233,6 +233,8 @@ class PlaceRequest:
     process: str = ""
     """The process whose descendants are the run's, as `PID STARTED` (field 22 of Linux's /proc/PID/stat); empty:
     unknown."""
+    deadline: float | None = None
+    """By when the turns of its requests have to come, in seconds since the epoch; None: it has no deadline."""
     group: bool = False
     """It is no process, but a runner as the parent of the agents that it starts; it takes no place."""
     who: str = ANONYMOUS

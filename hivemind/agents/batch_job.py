@@ -87,6 +87,7 @@ class TaskRun:
             runner=state.runner,
             takes_token=True,
             process=self._process,
+            deadline=state.spec.deadline or None,
             who=WHO,
         )
 
@@ -141,6 +142,10 @@ class TaskRun:
     async def _begun(self) -> TaskProcess | None:
         """Start the process; return None if it shouldn't be started any more, or can't be."""
         context, planned = self._context, self.planned
+        if (deadline := self.state.spec.deadline) and context.wall() >= deadline:
+            self._refused = f"its deadline, {moment(context.wall(), deadline)}, has passed"
+            await self._conclude(Ended(NOT_STARTED), self._refused)
+            return None
         if not await self._placed():
             if self._refused:
                 await self._conclude(Ended(NOT_STARTED), self._refused)

@@ -112,7 +112,8 @@ class Processes:
         if answer.granted and not ran:
             # A running process that isn't known was started before this proxy.
             resumed = wanted.resumed or wanted.running
-            self._engine.apply(BeginAgent(agent, parent, wanted.task, resumed, wanted.running), who)
+            deadline_s = None if wanted.deadline is None else wanted.deadline - time.time()
+            self._engine.apply(BeginAgent(agent, parent, wanted.task, resumed, wanted.running, deadline_s), who)
             self.lost.discard(agent)
             if wanted.running:
                 self._taken_over.add(agent)

@@ -141,6 +141,7 @@ class Refused(Event, frozen=True):
     lane: str
     reason: str
     status: int
+    bounds: tuple[str, ...] = ()  # settings that bound its wait, where that was too long
 
 
 NO_CUTS = frozenset({"grow", "knee", "operator"})
@@ -466,6 +467,12 @@ class Hold:
     """Until that gate opens by itself, where that is known."""
     estimate_s: float | None
     """ETA of its grant, by the pace at which slots and windows have come free; None: unknown."""
+
+    @property
+    def turn_in_s(self) -> float | None:
+        """When its turn comes at the earliest, as far as that is known."""
+        known = [each for each in (self.opens_in_s, self.estimate_s) if each is not None]
+        return max(known) if known else None
 
 
 UPCOMING_SHOWN = 100

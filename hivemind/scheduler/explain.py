@@ -23,6 +23,8 @@ from hivemind.scheduler.types import WindowKind
 
 _Shut = tuple[str, float | None]  # a gate, and seconds until it opens by itself where that is known
 _NEXT: _Shut = ("next", None)
+MOST_LOOKED_AT = 1000
+"""Tickets before one that are looked at to tell when its turn comes."""
 _DISPROVED = 2
 """After so many failures in a row nobody knows when an attempt gets through."""
 
@@ -138,6 +140,17 @@ def _holds(lane: Lane, now: float, paused: bool) -> tuple[Hold, ...]:
     soon = sorted(islice(lane.backing_off.values(), UPCOMING_SHOWN - len(found)), key=lambda ticket: ticket.retry_at)
     found += [view.backing_off(ticket) for ticket in soon]
     return tuple(found)
+
+
+def hold_of(lane: Lane, ticket: Ticket, now: float, *, paused: bool) -> Hold | None:
+    """Return what keeps one waiting ticket; None: it is further back than is looked."""
+    view = _LaneView(lane, now, paused)
+    if ticket.id in lane.backing_off:
+        return view.backing_off(ticket)
+    if ticket.agent.held:
+        return view.left_out(ticket)
+    holds = (view.in_line(each) for each in lane.queue.upcoming(now, MOST_LOOKED_AT))
+    return next((hold for hold in holds if hold.ticket == ticket.id), None)
 
 
 class _LaneView:

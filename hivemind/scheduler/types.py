@@ -237,6 +237,8 @@ class Request:
     """The URL's path, without its query and free of secrets. The scheduler only passes it on to the journal."""
     made_up: bool = False
     """The agent's name was made of its client's ids, or of its key; only passed on, too."""
+    deadline_s: float | None = None
+    """From its arrival until the moment by which its turn has to come; None: it has no deadline of its own."""
     waited_s: float = 0.0
     """Since its client first sent it, if the tries before this one were refused by HiveMind or given up unsent."""
     tier: str = ""
@@ -271,5 +273,8 @@ class TaskSpec:
     """The agent whose run submitted it, which counts as having started the process that works on it; empty: none."""
     cwd: str = ""
     """The folder that its command is started in; empty: the runner's choice."""
+    deadline: float = 0.0
+    """By when the turns of its requests have to come, in seconds since the epoch; of equally urgent tasks the earliest
+    is first. 0: it has none."""
     planned: bool = False
     """Only the runner of its batch may start it, since that has the plan with all that it needs."""

@@ -141,7 +141,8 @@ def silent(elsewhere: Sequence[str]) -> str:
 def _refused(event: ev.Refused) -> Words | None:
     if event.reason == STOPPED:
         return None  # the line of the command says how many there were
-    return "bad", str(event.status), event.agent, f"refused: {words(event.reason)}"
+    bounds = f" ({' and '.join(event.bounds)})" if event.bounds else ""
+    return "bad", str(event.status), event.agent, f"refused: {words(event.reason)}{bounds}"
 
 
 def _left(event: ev.Abandoned) -> Words:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import re
 import time
 from collections.abc import AsyncIterator
@@ -244,3 +245,40 @@ async def test_one_that_a_used_up_window_refused_keeps_its_place() -> None:
                 assert (await client.head())[0] == 200
         assert not retries.unsent
         assert arrive.call_args.args[0].waited_s == pytest.approx(8000, abs=30)
+
+
+async def test_a_refusal_says_what_bounded_the_wait() -> None:
+    """The setting, what kept the request, or its own deadline; a deadline that can't be read is wrong usage."""
+    async with busy() as (proxy, _, _gate):
+        found = []
+        for header in (
+            "x-hivemind-deadline: 0.2s",
+            "x-hivemind-deadline: soon",
+            "x-hivemind-deadline: 2020-01-01T10:00",
+        ):
+            async with raw(proxy.port) as client:
+                await client.send(request(TARGET, PLAIN_BODY, header))
+                status, headers = await client.head()
+                found.append((status, json.loads(await client.body(headers))["error"]["message"]))
+    span = "must be a span of time (90s, 1h30m), a time of day (18:00), or a date with a time (2026-12-24T18:00)"
+    assert found == [
+        (400, "HiveMind: its deadline has passed"),
+        (400, f"HiveMind: x-hivemind-deadline: {span}"),
+        (400, "HiveMind: x-hivemind-deadline: must be a moment from now on, within a year"),
+    ]
+    gate = asyncio.Event()
+    async with (
+        serving(playing([gate, ANSWER])) as upstream,
+        proxying(f"lab={upstream.url}", max_concurrency=1, queue={"max_wait_s": 0.2}) as proxy,
+        raw(proxy.port) as first,
+        raw(proxy.port) as second,
+    ):
+        await first.send(request(TARGET, FIRST))
+        await upstream.until(lambda: len(upstream.requests) == 1)
+        await second.send(request("/agent/bob/v1/messages", PLAIN_BODY))
+        status, headers = await second.head()
+        text = json.loads(await second.body(headers))["error"]["message"]
+    assert status == 503
+    assert re.fullmatch(
+        r"HiveMind: the request waited 2\d\d ms, as long as queue.max_wait_s allows; every slot .*", text
+    )

@@ -259,6 +259,8 @@ class Line:
 class Band(Line):
     """The line of all roots."""
 
+    due: list[tuple[float, int, Ticket]] = field(default_factory=list)
+    """Tickets with a deadline, and some that left; those of agents that are left out aren't in it."""
     turn: Backlog | None = None
     """The agent whose turn it was, while a rate window holds its overdue ticket."""
     order: WarmFirst | None = None
