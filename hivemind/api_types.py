@@ -319,6 +319,8 @@ class AgentBudget:
     """Since its run began."""
     day: Spent
     """Since midnight."""
+    month: Spent = field(default_factory=Spent, kw_only=True)
+    """Since that of the first."""
     ever: Spent
     """Since it was first seen."""
     within: str | None = None

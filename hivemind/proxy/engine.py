@@ -457,9 +457,12 @@ class Engine:
         self._sample()
 
     def _check_day(self) -> None:
-        """Begin a new day at local midnight."""
+        """Begin a new day, and maybe a month, at local midnight."""
+        month = self._day_clock.last[:7]
         if self._day_clock.check(self._wall(), self._time()):
             self._scheduler.begin_period(self._time(), "day")
+            if self._day_clock.last[:7] != month:
+                self._scheduler.begin_period(self._time(), "month")
             if self.ledger is not None:
                 self.ledger.day = self._day_clock.last
 

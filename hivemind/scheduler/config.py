@@ -110,7 +110,7 @@ class BudgetConfig:
     dollars: float | None = None
     pool_tokens: int | None = None  # of all agents together
     pool_dollars: float | None = None
-    per: Literal["run", "day", "ever"] = "run"  # the period of budgets that name none
+    per: Literal["run", "day", "month", "ever"] = "run"  # the period of budgets that name none
     unpriced: Literal["estimate", "count", "refuse"] = "estimate"
     """A model without a known price, under a budget in dollars: price it as the dearest one of its provider, if that is
     known; else, or always, report it and count its tokens; or refuse it."""

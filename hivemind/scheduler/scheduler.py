@@ -483,7 +483,7 @@ class Scheduler(Dispatcher):
         return self.timers.next_at
 
     def begin_period(self, now: float, per: Period) -> None:
-        """Begin another run or day of every budget."""
+        """Begin another run, day or month of every budget."""
         self.carry_out(self.ledger.begin(per, now), now)
 
     def share_budgets(self, now: float) -> SharedBudgets:

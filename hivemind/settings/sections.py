@@ -127,8 +127,8 @@ class BudgetSettings(Section):
     """Of all agents together; unset: no limit."""
     pool_dollars: Annotated[float, Field(gt=0, le=1e9)] | None = None
     """Likewise, by public prices."""
-    per: Literal["run", "day", "ever"] = _BUDGET.per
-    """What a budget counts that doesn't say: a run, a day, or everything."""
+    per: Literal["run", "day", "month", "ever"] = _BUDGET.per
+    """What a budget counts that doesn't say: a run, a day, a month, or everything."""
     unpriced: Literal["estimate", "count", "refuse"] = _BUDGET.unpriced
     """A model without a known price, on a budget in dollars: price it as its provider's dearest, count no dollars, or
     refuse it."""

@@ -18,7 +18,7 @@ from hivemind.text.amounts import owner, raise_command
 from hivemind.text.humanise import duration, exit_text, moment, percent, plural
 from hivemind.text.shells import command_line
 from hivemind.world.alerts import unacknowledged
-from hivemind.world.forecast import day_left_s
+from hivemind.world.forecast import period_left_s
 from hivemind.world.gates import GATES, OPERATORS, WINDOW_GATES
 from hivemind.world.health import SEVERITIES, Finding, Verdict
 from hivemind.world.slow import ASSUMED, causes, why_slow
@@ -271,10 +271,11 @@ def _of_pool(snapshot: Snapshot) -> Iterator[Finding]:
 
 def _used_up(state: BudgetState, severity: str, code: str, wall: float) -> Finding:
     text, whose = f"{_named_budget(state)} is used up", state.owner or ""
-    if state.per != "day":
+    left_s = period_left_s(state.per, wall)
+    if left_s == math.inf:
         return Finding(severity, code, text, whose, "until you raise it")
-    left_s = day_left_s(wall)
-    return Finding(severity, code, text, whose, f"until you raise it or midnight in {about(left_s)}", left_s)
+    when = "midnight" if state.per == "day" else "the first"
+    return Finding(severity, code, text, whose, f"until you raise it or {when} in {about(left_s)}", left_s)
 
 
 def _nearly_used_up(state: BudgetState, snapshot: Snapshot) -> Iterator[Finding]:
@@ -284,8 +285,9 @@ def _nearly_used_up(state: BudgetState, snapshot: Snapshot) -> Iterator[Finding]
     whose = state.owner or ""
     text = f"{_named_budget(state)} is {math.floor(state.share * 100)} % used"
     left_s = snapshot.forecast.budgets.get(whose)
-    if state.per == "day" and (left_s is None or left_s > day_left_s(snapshot.wall)):
-        yield Finding("note", "budget_low", text, whose, f"anew in {about(day_left_s(snapshot.wall))}")
+    anew_s = period_left_s(state.per, snapshot.wall)
+    if anew_s < math.inf and (left_s is None or left_s > anew_s):
+        yield Finding("note", "budget_low", text, whose, f"anew in {about(anew_s)}")
     elif left_s is not None:
         yield Finding("note", "budget_low", text, whose, f"lasts about {about(left_s)}", left_s)
     else:

@@ -71,7 +71,8 @@ def test_understood(text: str, change: Change) -> None:
         ("agent.ann.budget=+5k", "agent.ann.budget +5k: must be a whole budget; there is none yet that could be more"),
         (
             "agent.ann.budget=lots",
-            "agent.ann.budget: 'lots' is no budget; it is 200k, $5, $5/day, 200k,$5 or none, per run, day or ever",
+            "agent.ann.budget: 'lots' is no budget;"
+            " it is 200k, $5, $5/day, 200k,$5 or none, per run, day, month or ever",
         ),
     ],
 )
