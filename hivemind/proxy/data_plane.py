@@ -149,7 +149,7 @@ class DataPlane:
         self._bodies = bodies
         self._token = settings.token.get_secret_value().encode() if settings.token else None
         self._access = AccessPolicy.of(settings)
-        self.connection_limit = ConnectionLimit(settings.max_connections, settings.max_unfinished)
+        self.connection_limit = ConnectionLimit(settings.max_connections)
         self._body_budget = BodyBudget(settings.max_body_mb, settings.max_bodies_mb)
         keepalive = KeepaliveTiming(settings.keepalive_after_s, settings.keepalive_every_s)
         progress = ProgressReporter(engine.progress)

@@ -105,9 +105,6 @@ class Settings(BaseSettings):
     max_connections: Annotated[int, Field(ge=0, le=1_000_000)] = 0
     """Most client connections; beyond it idle ones are closed, and where none is idle, new ones get a 503. 0: three
     quarters of the files that may be open."""
-    max_unfinished: Annotated[int, Field(ge=0, le=1_000_000)] = 0
-    """Most client connections without a complete request; beyond it the one that waits longest gets a 408. 0: as many
-    as there may be connections, at most 4,096."""
     max_agents: Annotated[int, Field(ge=0, le=1_000_000)] = _SCHEDULER.max_agents
     """Most live agents; 0: no limit."""
     agent_idle_s: AnyFile[Seconds] = _SCHEDULER.agent_idle_s

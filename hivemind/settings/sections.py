@@ -57,10 +57,6 @@ class AimdSettings(Section):
     """Added to the concurrency level by a step up."""
     beta: AnyFile[Annotated[float, Field(gt=0, lt=1)]] | None = None
     """The level is multiplied by this on congestion."""
-    window: AnyFile[Annotated[int, Field(ge=1, le=10_000)]] | None = None
-    """Latency samples in the mean."""
-    update_interval_s: AnyFile[SecondsOrZero] | None = None
-    """Shortest time between two steps."""
     floor: AnyFile[Annotated[float, Field(ge=1, le=10_000)]] | None = None
     """Min concurrency: the level never goes below this."""
     latency_target_s: AnyFile[Seconds] | None = None

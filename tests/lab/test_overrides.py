@@ -48,7 +48,6 @@ def test_understood(text: str, change: Change) -> None:
     [
         ("aimd.bta=3", "aimd.bta: no such setting; did you mean aimd.beta?"),
         ("bta=3", "bta: no such setting; did you mean beta?"),
-        ("window=5", "window: is aimd.window or circuit.window; say which"),
         (
             "port=3",
             "port: makes no difference to a simulation; what does is max_concurrency, max_concurrency_per_upstream,"

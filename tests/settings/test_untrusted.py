@@ -19,7 +19,7 @@ from hivemind.settings_file import NAME
 
 COUNT = {
     "": "max_concurrency max_concurrency_per_upstream rpm tpm pace drain_s agent_idle_s",
-    "aimd": "alpha beta window update_interval_s floor latency_target_s",
+    "aimd": "alpha beta floor latency_target_s",
     "circuit": "window threshold cooldown_s when_open",
     "retry": "base_s max_s max_attempts deadline_s budget_ratio",
     "queue": "max_depth max_wait_s ageing_s fairness",
