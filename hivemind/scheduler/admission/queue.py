@@ -224,7 +224,13 @@ class LaneQueue:
         if best is None:
             return None, min(soonest, self._reordered_in_s(now)) if soonest < math.inf else soonest
         back_in_s = self._awaited_s(best, free, now) if self._answered else 0.0
-        return (None, min(soonest, back_in_s)) if back_in_s > 0 else (best[2], 0.0)
+        if back_in_s > 0:
+            return None, min(soonest, back_in_s)
+        ticket = best[2]
+        if ticket.cached and not ticket.ahead:
+            band = self._bands[ticket.request.family, ticket.priority]
+            ticket.ahead = band.order is not None and ((fair := band.head(now)) is None or fair[2] is not ticket)
+        return ticket, 0.0
 
     def probe(self, now: float, fits: Callable[[Ticket], bool]) -> Ticket | None:
         """Return the ticket to try an upstream with that kept failing: the first that hasn't failed yet, or else the
@@ -294,14 +300,11 @@ class LaneQueue:
             if valid((LATE, at, entry), ticket) and not (share := self._shares[ticket.agent.name]).paused:
                 return EARLIEST + at, (LATE, now, entry), ticket, share
             heappop(band.due)
-        if band.order is None or (ticket := band.order.first(now)) is None:
+        if band.order is None or (warm := band.order.first(now)) is None:
             return band.head(now)
-        share = self._shares[ticket.agent.name]
-        first = share.backlogs[family, band.priority].first(now)
-        if ticket.cached and first is not None and not first[1].ahead:
-            fair = band.head(now)
-            first[1].ahead = fair is None or fair[2] is not first[1]
-        return (BEFORE_ALL + now, *(first or ((LATE, now, ticket.entry), ticket)), share)
+        share = self._shares[warm.agent.name]
+        first = share.backlogs[family, band.priority].first(now) or ((LATE, now, warm.entry), warm)
+        return (BEFORE_ALL + now, *first, share)
 
     def _best(
         self, now: float, delay_s: Callable[[Ticket, float], float], held: dict[str, Band]
