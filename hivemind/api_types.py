@@ -219,6 +219,8 @@ class PlaceRequest(Struct, frozen=True):
     process: str = ""
     """The process whose descendants are the run's, as `PID STARTED` (field 22 of Linux's /proc/PID/stat); empty:
     unknown."""
+    deadline: float | None = None
+    """By when the turns of its requests have to come, in seconds since the epoch; None: it has no deadline."""
     group: bool = False
     """It is no process, but a runner as the parent of the agents that it starts; it takes no place."""
     who: str = ANONYMOUS
@@ -274,6 +276,9 @@ class RunUsage(Struct, frozen=True):
     because the proxy was restarted meanwhile."""
     elsewhere: tuple[str, ...] = ()
     """Agents without a run of which the same client sent requests meanwhile; none if the process failed."""
+    whole_at: float | None = None
+    """When the long windows of a plan are whole again because of which its last requests were refused, in seconds since
+    the epoch; None: they weren't, or nobody knows."""
 
 
 class AgentQuery(Struct, frozen=True):
@@ -300,6 +305,8 @@ class AgentBudget(Struct, frozen=True):
     """Since it was first seen."""
     within: str | None = None
     """The agent of the list whose usage includes this one's, because it is a sub-agent in that one's process."""
+    month: Spent = msgspec.field(default_factory=Spent)
+    """Since that of the first."""
 
 
 class OtherUsage(Struct, frozen=True):

@@ -13,8 +13,11 @@ _ROOT = 0
 _MOST_DOTS = 1_000
 """In a line. A key of 30,000 parts, which has as many, takes tomllib 40 s and gigabytes."""
 REMOVED: Mapping[str, Any] = {
+    "aimd.update_interval_s": None,
+    "aimd.window": None,
     "feedback": None,
     "feedback.enabled": False,
+    "max_unfinished": None,
     "mcp.names": None,
     "queue.max_passes": None,
     "retry.budget_rate_per_s": None,

@@ -26,6 +26,7 @@ from hivemind.text.amounts import WantedBudget, ceiling, parse_budget, shell_hin
         (" None ", WantedBudget(None, None, None)),
         ("1", WantedBudget(1, None, None)),
         ("5$/day", WantedBudget(None, 5.0, "day")),
+        ("$20/month", WantedBudget(None, 20.0, "month")),
         ("0.5usd,20k", WantedBudget(20_000, 0.5, None)),
         ("20 dollars", WantedBudget(None, 20.0, None)),
     ],
@@ -38,7 +39,7 @@ def test_what_people_type(text: str, wanted: WantedBudget) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("lots", "'lots' is no budget; it is 200k, $5, $5/day, 200k,$5 or none, per run, day or ever"),
+        ("lots", "'lots' is no budget; it is 200k, $5, $5/day, 200k,$5 or none, per run, day, month or ever"),
         ("", "is no budget"),
         ("5/week", "is no budget"),
         ("5k,6k", "is no budget"),

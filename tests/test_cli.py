@@ -168,7 +168,7 @@ def test_flags_stay_in_one_piece(capsys: pytest.CaptureFixture[str]) -> None:
         assert [line for line in text.splitlines() if line.endswith("-")] == []
 
 
-_MOST_SETTINGS, _MOST_FLAGS = 87, 350
+_MOST_SETTINGS, _MOST_FLAGS = 85, 350
 
 
 @pytest.mark.parametrize("command", ["up", "down", "logs", "run", "batch", "work", "resume"])

@@ -45,6 +45,7 @@ class BatchRunner(TaskRunner):
         self._began = clock()
         self._states: dict[str, TaskState] = {}
         self._views: dict[str, TaskView] = {}
+        self._late: set[str] = set()
         self._outcomes: dict[str, list[TaskOutcome]] = {}
         self._reported: set[str] = set()
         self._forgotten = False
@@ -68,7 +69,9 @@ class BatchRunner(TaskRunner):
         more = [f"{len(names) - _NEXT_SHOWN} more"] if len(names) > _NEXT_SHOWN else []
         elapsed_s = self._clock() - self._began
         coming = (*names[:_NEXT_SHOWN], *more)
-        return BatchProgress(context.batch, rows, elapsed_s, context.folder.logs, context.notice, coming)
+        return BatchProgress(
+            context.batch, rows, elapsed_s, context.folder.logs, context.notice or context.paused, coming
+        )
 
     def _wanted(self, claim: str) -> ClaimRequest:
         return ClaimRequest(claim, self._context.batch, WHO)
@@ -101,7 +104,11 @@ class BatchRunner(TaskRunner):
 
     def _report(self, state: TaskState) -> None:
         """Say once that a task won't run."""
-        name = self._context.short(state.spec.id)
+        name, deadline = self._context.short(state.spec.id), state.spec.deadline
+        waits = state.state in ("waiting", "ready") and name not in self._late
+        if deadline and waits and self._context.wall() >= deadline:
+            self._late.add(name)
+            self._context.say(f"{name} wasn't started by its deadline, and won't be", "warn")
         if state.state not in ("blocked", "skipped", "cancelled"):
             self._reported.discard(name)
         elif name not in self._reported:
@@ -279,7 +286,7 @@ def _changed(plan: Plan, state: TaskState, spec: TaskSpec, *, retry_failed: bool
         return [f"{where} is {state.state}, so its command can't change; change it back, or begin anew with --fresh"]
     agent = spec.agent if same(state.spec.agent or spec.id, spec.agent or spec.id) else state.spec.agent
     kept = replace(state.spec, planned=spec.planned, cwd=spec.cwd, parent=spec.parent, agent=agent)
-    before = replace(kept, command=spec.command, priority=spec.priority, attempts=spec.attempts)
+    before = replace(kept, command=spec.command, priority=spec.priority, attempts=spec.attempts, deadline=spec.deadline)
     if before == spec:
         return []
     what = [name for field, name in _FIELDS.items() if getattr(before, field) != getattr(spec, field)]

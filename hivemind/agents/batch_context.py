@@ -37,6 +37,7 @@ from hivemind.control.discovery import AGENT_VARIABLE
 from hivemind.scheduler.commands import Command, FinishTask, Rejected, SetBudget
 from hivemind.store.atomic import written_whole
 from hivemind.text.amounts import WantedBudget
+from hivemind.text.humanise import moment
 from hivemind.text.shells import command_line
 
 T = TypeVar("T")
@@ -68,7 +69,7 @@ class RunnerContext:
     """Set to kill what runs."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     notice: str = ""
-    """What keeps it from continuing."""
+    """Why the proxy can't be asked."""
     active: set[str] = field(default_factory=set)
     """Tasks whose process runs."""
     _locks: dict[str, asyncio.Lock] = field(default_factory=dict)
@@ -132,6 +133,18 @@ class RunnerContext:
     async def tasks(self) -> tuple[TaskState, ...]:
         """Return the tasks that may be this runner's. Raises: ControlError."""
         return (await self.ask(lambda client: client.tasks(running=True))).tasks
+
+    def pause(self, until: float) -> None:
+        """Start nothing more until then, in seconds since the epoch, nor will a later runner."""
+        if until > self.folder.paused_until:
+            self.folder.pause(until)
+            self.changed.set()
+
+    @property
+    def paused(self) -> str:
+        """Until when nothing is started, in words; empty: it is."""
+        until, wall = self.folder.paused_until, self.wall()
+        return f"a plan's window is used up: nothing more is started until {moment(wall, until)}" * (until > wall)
 
     def away(self, why: str) -> None:
         """Note that the proxy doesn't answer."""
@@ -237,7 +250,7 @@ class TaskOutcome(Struct, frozen=True):
     """The result of an attempt."""
 
     how: str
-    """`done`, `failed`, `stopped` with the runner, or `lost`."""
+    """`done`, `failed`, `stopped` with the runner, `paused` until a plan's window is whole again, or `lost`."""
     exit_code: int | None
     seconds: float
     tokens: int
@@ -270,6 +283,7 @@ class RunnerFolder:
 
     def __init__(self, root: Path) -> None:
         self.root = self._path = root
+        self._paused_until: float | None = None  # it isn't read yet
         _make(root)
 
     def _begin(self) -> None:
@@ -311,6 +325,18 @@ class RunnerFolder:
         names = sorted(os.listdir(folder)) if folder.is_dir() else []
         return [_read(folder / name / "outcome.json", TaskOutcome) for name in names]
 
+    @property
+    def paused_until(self) -> float:
+        """Until when no runner starts anything, in seconds since the epoch."""
+        if self._paused_until is None:
+            self._paused_until = _read(self._path / "paused.json", float) or 0.0
+        return self._paused_until
+
+    def pause(self, until: float) -> None:
+        """Have no runner start anything until then."""
+        self._paused_until = until
+        _write(self._path / "paused.json", until)
+
     def budgets(self) -> dict[str, str]:
         """Return the budgets that were set last, by agent."""
         return _read(self._path / "budgets.json", dict[str, str]) or {}
@@ -341,7 +367,7 @@ class BatchFolder(RunnerFolder):
         """Continue with the latest start; return False if there is none."""
         found = self._starts()
         if found:
-            self._path = self.root / str(found[-1])
+            self._path, self._paused_until = self.root / str(found[-1]), None
         return bool(found)
 
     def begin(self) -> None:
@@ -349,7 +375,7 @@ class BatchFolder(RunnerFolder):
         found = self._starts()
         for old in found[: max(0, len(found) - _KEPT + 1)]:
             shutil.rmtree(self.root / str(old))
-        self._path = self.root / str(found[-1] + 1 if found else 1)
+        self._path, self._paused_until = self.root / str(found[-1] + 1 if found else 1), None
         self._begin()
 
     def plans(self) -> set[str]:

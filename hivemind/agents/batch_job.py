@@ -22,7 +22,7 @@ from hivemind.errors import HiveMindError
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.places import ASK_EVERY_S
 from hivemind.text.amounts import raise_command
-from hivemind.text.humanise import exit_text, short_duration, usage
+from hivemind.text.humanise import exit_text, moment, short_duration, usage
 
 GRACE_S = 10.0
 """From SIGTERM to SIGKILL."""
@@ -87,6 +87,7 @@ class TaskRun:
             runner=state.runner,
             takes_token=True,
             process=self._process,
+            deadline=state.spec.deadline or None,
             who=WHO,
         )
 
@@ -141,6 +142,10 @@ class TaskRun:
     async def _begun(self) -> TaskProcess | None:
         """Start the process; return None if it shouldn't be started any more, or can't be."""
         context, planned = self._context, self.planned
+        if (deadline := self.state.spec.deadline) and context.wall() >= deadline:
+            self._refused = f"its deadline, {moment(context.wall(), deadline)}, has passed"
+            await self._conclude(Ended(NOT_STARTED), self._refused)
+            return None
         if not await self._placed():
             if self._refused:
                 await self._conclude(Ended(NOT_STARTED), self._refused)
@@ -252,6 +257,10 @@ class TaskRun:
         code, took = ended.exit_code, max(0.0, ended.ended - ended.began)
         used = await self._leave(-9 if code is None else code)
         how, note = self._verdict(code, problem)
+        whole_at = used.whole_at
+        if how == "failed" and whole_at is not None and not (self._reason or used.stopped or used.used_up):
+            how, note = "paused", f"paused until {moment(self._context.wall(), whole_at)}: a plan's window is used up"
+            self._context.pause(whole_at)
         silent = used.requests == 0
         if how == "done" and silent and self.planned.require_traffic:
             how, note = "failed", "no request on its own path"
@@ -277,6 +286,9 @@ class TaskRun:
             await self._finish(ok=True, note="", again=False)
         elif how == "failed":
             await self._failed(note, after, used)
+        elif how == "paused":
+            self._context.say(f"{self.name} is {note}; then it starts again", "warn")
+            await self._finish(ok=False, note=note, again=True)
         else:
             self._context.say(f"{self.name}: {note}; it goes back", "warn")
             await self._finish(ok=False, note=note, again=True)

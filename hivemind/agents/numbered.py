@@ -42,6 +42,7 @@ def plan_of(job: AgentCommand, name: str, count: int, restarts: int, *, require_
         task = tasks[agent] = PlannedTask(command=list(job.command))  # type: ignore[arg-type]  # it validates a list
         task.name, task.agent, task.cwd = agent, agent, job.cwd
         task.priority, task.budget = job.priority or Priority.NORMAL, job.budget
+        task.deadline = job.deadline
         task.restarts, task.restart_delay, task.require_traffic = restarts, RESTART_DELAY_S, require_traffic
         task.start_in(job.worktree)
     return Plan(name, "hivemind run", str(job.cwd / "hivemind run"), {}, None, None, tasks)

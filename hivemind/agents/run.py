@@ -69,6 +69,8 @@ class AgentCommand(Struct, frozen=True):
     """The agent continues where it was stopped, and its run too."""
     resumption: Resumption | None = None
     """What its client continues; None: the command starts anew."""
+    deadline: float | None = None
+    """By when the turns of its requests have to come, in seconds since the epoch."""
     worktree: WantedWorktree | None = None
     """It starts in a git worktree of its own, in the folder that corresponds to `cwd`."""
 
@@ -190,6 +192,7 @@ async def _request_place(session: Session, job: AgentCommand) -> tuple[PlaceRequ
         runner=f"{os.getpid()}-{secrets.token_hex(4)}",
         takes_token=True,
         process=descendants.own_process(),
+        deadline=job.deadline,
         who=WHO,
     )
     if name is None:

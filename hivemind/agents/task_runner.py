@@ -60,7 +60,8 @@ class TaskRunner(ABC):
             self._reap()
             jobs = [job for job in self._jobs.values() if job.phase != "delayed"]
             # While a claimed task queues for its place, no other is claimed, so that the graph chooses the next.
-            if len(jobs) < self._limit and not any(job.ahead is not None for job in jobs):
+            may_claim = not context.paused and not any(job.ahead is not None for job in jobs)
+            if may_claim and len(jobs) < self._limit:
                 try:
                     state = await self._claim()
                 except ControlError:

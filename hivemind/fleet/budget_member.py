@@ -8,7 +8,7 @@ one that comes twice doesn't undo a later one of another proxy.
 from __future__ import annotations
 
 import math
-from typing import cast
+from typing import cast, get_args
 
 import msgspec
 
@@ -121,7 +121,8 @@ class BudgetMember:
 def _name(account: AccountReport, day: str) -> str:
     name, covers = account.key
     per = account.budget.per
-    return f"{covers}|{f'day:{day}' if per == 'day' else per}|{name}"
+    when = {"day": f":{day}", "month": f":{day[:7]}"}.get(per, "")
+    return f"{covers}|{per}{when}|{name}"
 
 
 def _demand(name: str, told: AccountReport) -> Demand:
@@ -174,7 +175,7 @@ def _share(part: BudgetPart, told: AccountReport) -> AccountShare:
 def _budget(decision: BudgetDecision) -> Budget | None:
     """Return what was decided; None: it makes no sense here."""
     covers = "agent" if decision.covers == "all" else decision.covers
-    if decision.per not in ("run", "day", "ever") or covers not in ("agent", "subtree"):
+    if decision.per not in get_args(Period) or covers not in ("agent", "subtree"):
         return None
     try:
         return Budget(decision.tokens, decision.dollars, cast(Period, decision.per), cast(Covers, covers))

@@ -15,7 +15,7 @@
 --   idle.
 -- GONE_S: A run of a proxy that was silent for so long has ended.
 -- KEPT_S: How long a day's or a run's account is kept that no member reports.
--- EVER_KEPT_S: And one that counts for ever: as long as a proxy remembers an agent that isn't seen.
+-- EVER_KEPT_S: And one that counts for a month or for ever: as long as a proxy remembers an agent that isn't seen.
 -- PRUNE_EVERY_S: What isn't kept is as if it weren't there; it is removed little by little: this often a few fields
 --   are looked at.
 -- MOST_CHANGES: Revisions that are looked through for one answer.
@@ -140,8 +140,9 @@ local function tell_changes(reply)
 end
 
 local function is_over(name, account)
-  local ever = name:match('^[^|]*|([^|]*)|') == 'ever'
-  return now - (account.at or 0) > (ever and EVER_KEPT_S or KEPT_S)
+  local per = name:match('^[^|]*|([^|]*)|') or ''
+  local long = per == 'ever' or per:sub(1, 6) == 'month:'
+  return now - (account.at or 0) > (long and EVER_KEPT_S or KEPT_S)
 end
 
 local function prune()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from pathlib import Path
 
 from msgspec import Struct
@@ -17,6 +18,7 @@ from hivemind.scheduler.commands import BeginAgent, ClaimTask, Conflict, EndAgen
 from hivemind.scheduler.events import StartRefused
 from hivemind.scheduler.places import ASK_EVERY_S, KEPT_S, PlaceLimits, Places
 from hivemind.scheduler.tasks import OPEN, Task
+from hivemind.scheduler.ticket import Agent
 from hivemind.wire.identity import Claims
 from hivemind.wire.request_head import RequestRefused
 
@@ -110,7 +112,8 @@ class Processes:
         if answer.granted and not ran:
             # A running process that isn't known was started before this proxy.
             resumed = wanted.resumed or wanted.running
-            self._engine.apply(BeginAgent(agent, parent, wanted.task, resumed, wanted.running), who)
+            deadline_s = None if wanted.deadline is None else wanted.deadline - time.time()
+            self._engine.apply(BeginAgent(agent, parent, wanted.task, resumed, wanted.running, deadline_s), who)
             self.lost.discard(agent)
             if wanted.running:
                 self._taken_over.add(agent)
@@ -172,7 +175,13 @@ class Processes:
             spent.estimated,
             None if not requests and spent.tokens and name in self._taken_over else requests,
             elsewhere if ended.exit_code == 0 else (),  # one that failed may have ended before its first request
+            self._whole_at(agent),
         )
+
+    def _whole_at(self, agent: Agent) -> float | None:
+        """Return when the long windows are whole again that keep a process, as of :attr:`.RunUsage.whole_at`."""
+        left_s = max(each.kept_until for each in self._engine.agents.parts_of(agent)) - self._engine.now()
+        return time.time() + left_s if left_s > 0 else None
 
     def lapse(self) -> None:
         """End the runs of runners that fell silent."""

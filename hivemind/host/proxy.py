@@ -611,6 +611,7 @@ def _budget(agent: Agent | None, account: Account, within: str | None = None) ->
         account.used("day"),
         account.used("ever"),
         within,
+        month=account.used("month"),
     )
 
 

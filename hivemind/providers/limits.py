@@ -4,7 +4,7 @@ Their names say it in words: `[vendor-]ratelimit-`, and in any order what is sta
 what (requests, tokens, input or prompt tokens, output or generated tokens; where none is named, requests), in which
 time (a minute where none is named, hour, day, month), and perhaps whose it is. A name with any other word isn't read,
 but for those in the rows of :mod:`hivemind.providers.known`. Beside them are the IETF's `RateLimit` and
-`RateLimit-Policy` and, shown and never acted on, plans (Anthropic's `anthropic-ratelimit-unified-*`).
+`RateLimit-Policy`, and the long windows of plans (Anthropic's `anthropic-ratelimit-unified-*`).
 """
 
 from __future__ import annotations
@@ -51,6 +51,26 @@ _ITEM = re.compile(r'(?:"[^"]*"|[^,"])+')
 _AMOUNT = re.compile(r"[,;]")
 _LONGEST_POLICY = 1024  # characters of one that is read
 _PLAN_FIELDS = ("utilization", "status", "reset")
+_NUMBERS = {"five": 5, "seven": 7}
+"""Of `five_hour` and `seven_day`."""
+_MONTHLY = ("overage", "premium", "chat", "completions")
+"""Words in names of long windows that are a month's: Anthropic's extra usage, Copilot's requests."""
+_OF_ALL = frozenset(
+    (
+        *_NUMBERS,
+        "overage",
+        "premium",
+        "interactions",
+        "chat",
+        "session",
+        "primary",
+        "secondary",
+        "tokens",
+        "requests",
+        "a",
+    )
+)
+"""Words in such names that name no model, beside periods."""
 _LONGEST_PLAN_S = 366 * DAY_S
 """No plan's limit lasts longer than a year; a later reset is ignored."""
 _NOTHING = Limits()
@@ -238,7 +258,25 @@ def _utilisation(name: str, stated: dict[str, str], by: Clocks) -> Utilisation |
     reset_in_s = seconds_until(stated.get("reset", ""), by, _LONGEST_PLAN_S)
     if reset_in_s is not None and reset_in_s > _LONGEST_PLAN_S:
         reset_in_s = None
-    return Utilisation(name, min(1.0, max(0.0, used)), reset_in_s, stated.get("status", ""))
+    lasts_s, model = _lasts(name)
+    length_s = (parse_number(stated.get("minutes", "")) or 0.0) * _MINUTE_S or lasts_s
+    return Utilisation(name, min(1.0, max(0.0, used)), reset_in_s, stated.get("status", ""), length_s, model)
+
+
+@lru_cache(maxsize=256)
+def _lasts(name: str) -> tuple[float | None, str]:
+    """Return how long a window of this name lasts, such as `7d_opus`, `five_hour` or `tokens a month`, and the models
+    that it counts; empty: all."""
+    length_s, number, model = None, 1, list[str]()
+    for word in re.split(r"[-_ ]", name):
+        if lasts := _PERIOD.fullmatch(word):
+            length_s = number * int(lasts[1] or 1) * _PERIODS[lasts[2]]
+        elif word not in _OF_ALL:
+            model.append(word)
+        if word in _MONTHLY:
+            length_s = _MONTH_S
+        number = _NUMBERS.get(word, 1)
+    return length_s, "-".join(model)
 
 
 def _whole(value: str) -> int | None:

@@ -141,9 +141,10 @@ class Limit(Row):
     """The same of plans: their names, and the share that is used."""
     header: str = ""
     """Regular expression of names that don't say it in known words, with a group `field` (`limit`, `remaining`, `used`,
-    `reset`; of plans `utilization` from 0 to 1, `percent`, or `quota`: Copilot's form) and, if several, `window`."""
+    `reset`; of long windows `utilization` from 0 to 1, `percent`, `minutes` that they last, or `quota`: Copilot's form)
+    and, if several, `window`."""
     window: str = ""
-    """What it counts, a value of :class:`~hivemind.scheduler.types.WindowKind`; empty: a plan, which is only shown."""
+    """What it counts, a value of :class:`~hivemind.scheduler.types.WindowKind`; empty: it is a long window."""
     fields: Mapping[str, str] = field(default_factory=dict, hash=False)
     """By other words for a field in the names, the field."""
 

@@ -22,12 +22,14 @@ from hivemind.wire.call import Call, CallHead, path_to_show, sanitized_client, s
 from hivemind.wire.fleet_lanes import FleetLanes
 from hivemind.wire.identity import (
     AGENT_HEADERS,
+    DEADLINE_HEADER,
     HOLD_HEADER,
     PRIORITY_HEADER,
     Claims,
     Identity,
     asks_to_hold,
     claimed_name,
+    deadline_in,
     fingerprint,
     identify,
     lane_credential,
@@ -38,7 +40,7 @@ from hivemind.wire.request_head import OWN, RequestPath, RequestRefused, about_b
 _log = logging.getLogger(__name__)
 
 TOKEN_HEADER = b"x-hivemind-token"
-_READ = {*AGENT_HEADERS, PRIORITY_HEADER, HOLD_HEADER, TOKEN_HEADER, b"x-hivemind-session"}
+_READ = {*AGENT_HEADERS, PRIORITY_HEADER, DEADLINE_HEADER, HOLD_HEADER, TOKEN_HEADER, b"x-hivemind-session"}
 MOST_SHAPES = 100
 """Shapes of paths that are logged and remembered."""
 _MOST_SEGMENTS = 8
@@ -104,6 +106,7 @@ class CallReader:
             name=name,
             credential=fingerprint(headers, query, profile.auth_headers),
             priority=headers.get(PRIORITY_HEADER),
+            deadline=deadline_in(headers),
             holds=asks_to_hold(headers, place.holds),
             secrets=secrets,
             reads_short=b"content-encoding" not in headers and name.isascii(),

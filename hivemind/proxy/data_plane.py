@@ -148,7 +148,7 @@ class DataPlane:
         self._bodies = bodies
         self._token = settings.token.get_secret_value().encode() if settings.token else None
         self._access = AccessPolicy.of(settings)
-        self.connection_limit = ConnectionLimit(settings.max_connections, settings.max_unfinished)
+        self.connection_limit = ConnectionLimit(settings.max_connections)
         self._body_budget = BodyBudget(settings.max_body_mb, settings.max_bodies_mb)
         keepalive = KeepaliveTiming(settings.keepalive_after_s, settings.keepalive_every_s)
         progress = ProgressReporter(engine.progress)
@@ -425,7 +425,8 @@ class ClientRetries:
     (`x-stainless-retry-count`), or when an agent that is known by more than its credential repeats it after a while.
 
     Where the first is over, because it was refused or its client left before it was sent, the next equal request of its
-    agent is as old as the first: else one that is refused again and again would never be overdue.
+    agent is as old as the first: else one that is refused again and again would never be overdue. One that a used-up
+    long window refused keeps its place until that is whole again.
     """
 
     def __init__(self) -> None:
@@ -455,13 +456,14 @@ class ClientRetries:
         """Remember since when a request waited that is over, if it may come again."""
         ticket = exchange.ticket
         refusal = ticket.refusal
-        if ticket.attempts if refusal is None else refusal.status == FINAL_STATUS:
+        kept_until = ticket.agent.kept_until  # it may ask again once a long window is whole again
+        if kept_until <= now and (ticket.attempts if refusal is None else refusal.status == FINAL_STATUS):
             return
         unsent, key = self.unsent, _alike(exchange.call)
         before, _ = unsent.pop(key, ((), now))
         since = ticket.arrived_at - ticket.request.waited_s
-        unsent[key] = (*before, since)[-EQUAL_KEPT:], now
-        self._noted_at = now
+        self._noted_at = max(now, kept_until)
+        unsent[key] = (*before, since)[-EQUAL_KEPT:], self._noted_at
         while len(unsent) > UNSENT_KEPT:
             del unsent[next(iter(unsent))]
 

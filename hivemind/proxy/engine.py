@@ -266,6 +266,10 @@ class Engine:
             if looked:
                 self._settle()
 
+    def of_window(self, ticket: Ticket, failure: Failure) -> Failure:
+        """Return the failure as it counts (:meth:`Scheduler.of_window`)."""
+        return self._scheduler.of_window(self._time(), ticket, failure)
+
     def prefill(self, ticket: Ticket, read: int, total: int) -> None:
         """Note how many tokens of its prompt the server has read, of how many."""
         self.publish(Prefill(self._time(), ticket.id, ticket.agent.name, ticket.request.lane, read, total))
@@ -453,9 +457,12 @@ class Engine:
         self._sample()
 
     def _check_day(self) -> None:
-        """Begin a new day at local midnight."""
+        """Begin a new day, and maybe a month, at local midnight."""
+        month = self._day_clock.last[:7]
         if self._day_clock.check(self._wall(), self._time()):
             self._scheduler.begin_period(self._time(), "day")
+            if self._day_clock.last[:7] != month:
+                self._scheduler.begin_period(self._time(), "month")
             if self.ledger is not None:
                 self.ledger.day = self._day_clock.last
 

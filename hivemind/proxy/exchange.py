@@ -60,11 +60,13 @@ from hivemind.scheduler.ledger import warning_of
 from hivemind.scheduler.ticket import FINAL_STATUS, Refusal, Ticket, TicketState
 from hivemind.scheduler.types import Failure, FailureKind, Usage
 from hivemind.text.amounts import HEADER, field, how_used, owner, raise_command
+from hivemind.text.humanise import duration
 from hivemind.upstream.base import StartedResponse, Truncated, UpstreamError, UpstreamRequest, UpstreamResponse
 from hivemind.upstream.response import NativeResponse
 from hivemind.wire.call import Call, scheduler_request
 from hivemind.wire.recent_heads import Heads
 from hivemind.wire.request_head import Headers, about_body, for_client, value, without
+from hivemind.world.gates import GATES
 
 _log = logging.getLogger(__name__)
 
@@ -80,6 +82,7 @@ _TEXTS = {
     "circuit_open": "the upstream keeps failing, so requests wait until it is tried again",
     "queue_full": "too many requests are waiting already",
     "wait_too_long": "the request waited longer than it may",
+    "deadline": "its deadline has passed",
     "draining": "the proxy is draining or shutting down, and takes no new requests",
     "too_many_agents": "as many agents are at work as may be (max_agents)",
     "agent_stopped": "the operator stopped this agent; it is refused until it is released in the control room",
@@ -751,7 +754,7 @@ class Exchange:
             self._engine.abandon(self.ticket, self._usage())
             return True
         form = self.call.head.client.try_again
-        failure = self._with_words(failure, reply)
+        failure = self._engine.of_window(self.ticket, self._with_words(failure, reply))
         may_pass = failure.retryable
         if self.call.facts.continues_state and not nothing_ran(failure, None if reply is None else reply.response):
             failure = replace(failure, retryable=False)
@@ -925,6 +928,19 @@ def notice(ticket: Ticket) -> Headers:
     return [] if state is None else [(HEADER, field(state))]
 
 
+def _waited(refusal: Refusal) -> str:
+    """Return why a request isn't waited for any longer: what bounds it, what kept it, and when its turn would come."""
+    text, waited = _TEXTS[refusal.reason], duration(refusal.waited_s)
+    if refusal.reason == "deadline" and refusal.turn_in_s is not None:
+        text = f"its deadline is in {waited}"
+    elif refusal.bounds:
+        names = " and ".join("its client's patience" if each == "patience" else each for each in refusal.bounds)
+        text = f"the request waited {waited}, as long as {names} allow{'s' if len(refusal.bounds) == 1 else ''}"
+    if refusal.gate in GATES:
+        text += f"; {GATES[refusal.gate].meaning}"
+    return text if refusal.turn_in_s is None else f"{text}; its turn is in about {duration(refusal.turn_in_s)}"
+
+
 def text_of(refusal: Refusal) -> str:
     """Return why a request is refused and what would help, in a sentence."""
     if refusal.reason == "price_unknown":
@@ -934,4 +950,6 @@ def text_of(refusal: Refusal) -> str:
             f"{owner(refusal.budget)} is used up ({how_used(refusal.budget)}); raise it with"
             f" `{raise_command(refusal.budget)}`, or with B in the control room, then ask again"
         )
+    if refusal.reason in ("wait_too_long", "deadline"):
+        return _waited(refusal)
     return refusal.detail or _TEXTS.get(refusal.reason, refusal.reason.replace("_", " "))

@@ -88,8 +88,8 @@ class Connection(Protocol):
 class ConnectionLimit:
     """Decides whether one more client connection can be served, and which is given up; logs once a minute when not.
 
-    `most` is the setting `max_connections`, `most_unfinished` is `max_unfinished`; 0 derives them from the limit of
-    open files.
+    `most` is the setting `max_connections`, `most_unfinished` bounds those without a complete request; 0 derives them
+    from the limit of open files.
     """
 
     def __init__(self, most: int = 0, most_unfinished: int = 0) -> None:

@@ -16,7 +16,7 @@ from hivemind.records import replace
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.types import Usage
 
-Period = Literal["run", "day", "ever"]
+Period = Literal["run", "day", "month", "ever"]
 Covers = Literal["agent", "subtree"]
 
 POOL = ""  # the name of the pool, where an agent's name is expected
@@ -68,7 +68,8 @@ class Budget(Struct, frozen=True):
     dollars: float | None = None
     per: Period = "run"
     """`run`: since the runner started the agent's process, else since the proxy's run began, which a crash doesn't end.
-    `day`: since midnight, by the proxy's clock. `ever`: since the agent was first seen."""
+    `day`: since midnight, by the proxy's clock; `month`: since that of the first. `ever`: since the agent was first
+    seen."""
     covers: Covers = "agent"
 
     def __post_init__(self) -> None:
@@ -116,6 +117,7 @@ class Account(Struct, eq=False):
     budget: Budget = NO_BUDGET
     ever: Spent = field(default_factory=Spent)
     at_day: Spent = field(default_factory=Spent)  # what `ever` was when the day began
+    at_month: Spent = field(default_factory=Spent)  # what `ever` was when the month began
     at_run: Spent = field(default_factory=Spent)  # what `ever` was when the run began
     so_far: Spent = field(default_factory=Spent)
     """Known use of the requests in flight, as it was when it was saved last."""
@@ -142,18 +144,23 @@ class Account(Struct, eq=False):
         """Return what was used in a period."""
         if per == "ever":
             return self.ever
-        return self.ever.minus(self.at_day if per == "day" else self.at_run)
+        return self.ever.minus(self._began(per))
+
+    def _began(self, per: Period) -> Spent:
+        return self.at_day if per == "day" else self.at_month if per == "month" else self.at_run
 
     def begin(self, per: Period) -> bool:
         """Count a period from now on. Return whether that makes a difference."""
-        if (self.at_run if per == "run" else self.at_day) == self.ever:
+        if self._began(per) == self.ever:
             return False
         if self.shared is not None and self.shared.per == per:
             self.shared = Share(per, self.shared.round + 1)
         if per == "run":
             self.at_run = replace(self.ever)
-        else:
+        elif per == "day":
             self.at_day = replace(self.ever)
+        else:
+            self.at_month = replace(self.ever)
         return True
 
     @property
@@ -187,7 +194,7 @@ class Account(Struct, eq=False):
         ever, per = self.ever, self.budget.per
         if per == "ever":
             return ever.tokens, ever.dollars
-        since = self.at_day if per == "day" else self.at_run
+        since = self._began(per)
         return ever.tokens - since.tokens, ever.dollars - since.dollars
 
     def _reached(self, tokens: int, dollars: float) -> bool:
@@ -224,6 +231,7 @@ class Account(Struct, eq=False):
         """Count another account's use here too (`factor` 1), or no longer (-1)."""
         self.ever = self.ever.plus(part.ever, factor)
         self.at_day = self.at_day.plus(part.at_day, factor)
+        self.at_month = self.at_month.plus(part.at_month, factor)
         self.at_run = self.at_run.plus(part.at_run, factor)
 
     def state(self) -> BudgetState:

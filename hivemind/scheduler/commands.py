@@ -143,6 +143,8 @@ class BeginAgent(Struct, frozen=True):
     """It continues where it was stopped: what it has used so far belongs to this run too."""
     goes_on: bool = False
     """Its process runs already, and only this proxy is new: if it was stopped, it still is."""
+    deadline_s: float | None = None
+    """From now until the moment by which the turns of its requests have to come; None: it has none."""
 
 
 class EndAgent(Struct, frozen=True):

@@ -62,6 +62,20 @@ class QueueConfig(Struct, frozen=True):
     bounds it where grants are quick."""
 
 
+class Pace(Struct, frozen=True):
+    """How fast the long windows of a plan may be used; without either, as it comes."""
+
+    even: bool = False
+    """No faster than time passes: the class LOW is held first, NORMAL later, others never."""
+    reserve: float = 0.0
+    """Share of each window, 0 to 1, that LOW doesn't use, and NORMAL only the first half of."""
+
+    @property
+    def paces(self) -> bool:
+        """Whether it holds any request."""
+        return self.even or self.reserve > 0
+
+
 class LaneConfig(Struct, frozen=True):
     """A lane as its provider's profile and the user's settings make it."""
 
@@ -90,7 +104,7 @@ class BudgetConfig(Struct, frozen=True):
     dollars: float | None = None
     pool_tokens: int | None = None  # of all agents together
     pool_dollars: float | None = None
-    per: Literal["run", "day", "ever"] = "run"  # the period of budgets that name none
+    per: Literal["run", "day", "month", "ever"] = "run"  # the period of budgets that name none
     unpriced: Literal["estimate", "count", "refuse"] = "estimate"
     """A model without a known price, under a budget in dollars: price it as the dearest one of its provider, if that is
     known; else, or always, report it and count its tokens; or refuse it."""
@@ -104,6 +118,7 @@ class SchedulerConfig(Struct, frozen=True):
     max_agents: int = 0  # live agents at once; 0: no limit
     agent_idle_s: float = 300.0  # an agent without a request in this time isn't live
     budget: BudgetConfig = field(default_factory=BudgetConfig)
+    pace: Pace = field(default_factory=Pace)
     admission: bool = True  # False lifts the concurrency limit (ablation)
     rate_windows: bool = True  # False ignores rate windows (ablation)
     backpressure: bool = True  # False turns AIMD and the circuit off (ablation)

@@ -242,6 +242,9 @@ class Dispatcher:
             return False
         if lane.closed_until(now) is not None or lane.delay_s(ticket, now) > 0:
             return False
+        paced = lane.queue.paced
+        if paced is not None and paced(ticket.request.family, ticket.priority, now) > 0:
+            return False
         return not agent.limits or self._has_room(ticket, now)
 
     def _has_room(self, ticket: Ticket, now: float) -> bool:
@@ -419,7 +422,11 @@ class Dispatcher:
         ticket.refusal = refusal
         self.forget(ticket)
         lane, reason = ticket.request.lane, refusal.reason
-        self.events.append(ev.Refused(now, ticket.id, ticket.agent.name, lane, reason, refusal.status))
+        self.events.append(ev.Refused(now, ticket.id, ticket.agent.name, lane, reason, refusal.status, refusal.bounds))
+
+    def too_long(self, lane: Lane, ticket: Ticket, now: float) -> Refusal:
+        """Return why a ticket is refused that has waited as long as it may."""
+        return WAIT_TOO_LONG
 
     def refuse_waiting(self, agent: Agent, refusal: Refusal, now: float) -> None:
         """Refuse every waiting ticket of the agent."""
@@ -482,5 +489,5 @@ class Dispatcher:
             self.timers.set(ticket.expires_at, ticket)
             return
         else:
-            self.refuse(ticket, WAIT_TOO_LONG, now)
+            self.refuse(ticket, self.too_long(lane, ticket, now), now)
         self.pump(lane, now)

@@ -140,6 +140,7 @@ class Refused(Event, frozen=True):
     lane: str
     reason: str
     status: int
+    bounds: tuple[str, ...] = ()  # settings that bound its wait, where that was too long
 
 
 NO_CUTS = frozenset({"grow", "knee", "operator"})
@@ -419,6 +420,17 @@ class ResetDoubted(Event, frozen=True):
     absurd: bool  # no rate window lasts so long, so the reset counts as not stated
 
 
+class LongWindowForeseen(Event, frozen=True):
+    """At the rate of late a long window is used up before its reset, or isn't any more; emitted when that changes, at
+    most every ten minutes a window."""
+
+    lane: str
+    window: str  # the provider's name for it
+    used: float  # 0 to 1
+    reset_in_s: float
+    ends_in_s: float | None  # None: it lasts
+
+
 class WindowState(Struct, frozen=True):
     """One rate window at a moment; part of :class:`LaneState`."""
 
@@ -451,18 +463,25 @@ class Hold(Struct, frozen=True):
     estimate_s: float | None
     """ETA of its grant, by the pace at which slots and windows have come free; None: unknown."""
 
+    @property
+    def turn_in_s(self) -> float | None:
+        """When its turn comes at the earliest, as far as that is known."""
+        known = [each for each in (self.opens_in_s, self.estimate_s) if each is not None]
+        return max(known) if known else None
+
 
 UPCOMING_SHOWN = 100
 GATES = (
     *("paused", "rate_limited", "circuit", "slot", "upstream", "requests", "tokens"),
     *("fleet", "fleet_slots", "credits"),
-    *("budget", "held", "dependency", "backoff", "first_write"),
+    *("budget", "held", "dependency", "backoff", "first_write", "pace"),
 )
 """Admissions are paused; the provider asked for a pause (Retry-After); the circuit is open; no slot is free; all
 lanes of the upstream together have as many requests in flight as they may; a window of requests, or of tokens, is
 used up; the lane has no lease of its fleet yet; the slots that it is leased are taken, others are other proxies'; its
 credits don't cover the request; a budget of the agent's is used up; the operator holds the agent; its task waits for
-others; between two attempts; another request writes the beginning of its prompt to the provider's cache."""
+others; between two attempts; another request writes the beginning of its prompt to the provider's cache; by the
+setting `pace` its class waits, so that a long window lasts."""
 
 
 class FamilyHold(Struct, frozen=True):

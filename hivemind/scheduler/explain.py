@@ -23,6 +23,8 @@ from hivemind.scheduler.types import WindowKind
 
 _Shut = tuple[str, float | None]  # a gate, and seconds until it opens by itself where that is known
 _NEXT: _Shut = ("next", None)
+MOST_LOOKED_AT = 1000
+"""Tickets before one that are looked at to tell when its turn comes."""
 _DISPROVED = 2
 """After so many failures in a row nobody knows when an attempt gets through."""
 
@@ -69,7 +71,7 @@ def lane_state(lane: Lane, now: float, *, paused: bool) -> LaneState:
         circuit_threshold=circuit.config.threshold,
         circuit_reopens_in_s=None if reopens_at is None else max(0.0, reopens_at - now),
         windows=_windows(lane, now),
-        plan=lane.plan,
+        plan=lane.long.states(now),
         knobs=readings(lane.config, lane.settings.retry, superseded),
         refusal=lane.refusal,
         used_up=lane.used_up,
@@ -140,6 +142,17 @@ def _holds(lane: Lane, now: float, paused: bool) -> tuple[Hold, ...]:
     return tuple(found)
 
 
+def hold_of(lane: Lane, ticket: Ticket, now: float, *, paused: bool) -> Hold | None:
+    """Return what keeps one waiting ticket; None: it is further back than is looked."""
+    view = _LaneView(lane, now, paused)
+    if ticket.id in lane.backing_off:
+        return view.backing_off(ticket)
+    if ticket.agent.held:
+        return view.left_out(ticket)
+    holds = (view.in_line(each) for each in lane.queue.upcoming(now, MOST_LOOKED_AT))
+    return next((hold for hold in holds if hold.ticket == ticket.id), None)
+
+
 class _LaneView:
     """A lane at a moment, as its waiting tickets see it."""
 
@@ -203,7 +216,9 @@ class _LaneView:
 
     def _family_gate(self, ticket: Ticket) -> _Shut | None:
         """Return what keeps the ticket's family alone, but for the short distance between two grants."""
-        family = ticket.request.family
+        family, paced = ticket.request.family, self._lane.queue.paced
+        if paced is not None and (held_s := paced(family, ticket.priority, self._now)) > 0:
+            return "pace", held_s
         gate = self._lane.family_gate(family, self._now)
         if gate is None or (gate[0] == "rate_limited" and self._lane.pauses[family].until <= self._now):
             return None

@@ -17,6 +17,7 @@ from hivemind.scheduler.admission.estimate import Estimators
 from hivemind.scheduler.admission.first_writes import FirstWrites
 from hivemind.scheduler.admission.leasing import Leasing
 from hivemind.scheduler.admission.lockstep import Lockstep
+from hivemind.scheduler.admission.long_windows import LongWindows
 from hivemind.scheduler.admission.queue import LaneQueue
 from hivemind.scheduler.admission.retry import LATEST_WEIGHT, MAX_PAUSE_S, Retries
 from hivemind.scheduler.admission.warmth import LEAST
@@ -117,7 +118,7 @@ class Lane:
         self.first_writes = FirstWrites(caching.kept_s, automatic=caching.automatic) if caching is not None else None
         self.queue = LaneQueue(settings.queue, self._takes_s, self.estimators.guess_cached)
         self.allowances = _Allowances(self._open_allowance)
-        self.plan: tuple[Utilisation, ...] = ()
+        self.long = LongWindows(settings.pace, lambda: self.gate.active)
         self.whole = Pause()
         self.pauses: dict[str, Pause] = {}
         """By family of models that alone is or was paused, until its grants aren't spaced out any more."""
@@ -380,7 +381,9 @@ class Lane:
     ) -> None:
         """Take in what a reply said of the rate windows."""
         if plan:
-            self.plan = plan
+            for news in self.long.read(now, plan, self.key):
+                self._emit(news)
+            self.queue.paced = self.long.held_s if self.long.paces else None
         if readings:
             ticket.headed_at = now
             family = ticket.request.family
@@ -443,6 +446,8 @@ class Lane:
         if self.refusal:
             self.refusal, self.used_up, self.disproved = "", False, 0
         family = ticket.request.family
+        if self.long.refused:
+            self.long.answered(family)
         allowance = self.allowances[family]
         allowance.fate.answered(now, ticket.granted_at)
         if allowance.doubtful:

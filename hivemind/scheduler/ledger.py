@@ -241,6 +241,8 @@ class Ledger:
                 account.at_run = account.at_run.plus(more)
             if any(per == "day" and account in begun for per, begun in waiting.before):
                 account.at_day = account.at_day.plus(more)
+            if any(per == "month" and account in begun for per, begun in waiting.before):
+                account.at_month = account.at_month.plus(more)
 
     def _estimate(self, ticket: Ticket) -> float:
         """Return the ticket's estimate in dollars, if a budget counts them."""
@@ -342,7 +344,7 @@ class Ledger:
         return Budget(command.tokens, command.dollars, per, command.covers or before.covers)
 
     def begin(self, per: Period, now: float, agent: Agent | None = None) -> Review:
-        """Begin a run or a day of the agent's, or (None) of all agents and the pool."""
+        """Begin a run, a day or a month of the agent's, or (None) of all agents and the pool."""
         accounts = self.accounts() if agent is None else [agent.own, agent.tree]
         begun = frozenset(accounts)
         for usages in self._waiting.values():

@@ -28,6 +28,7 @@ class AccountCounts(Struct, frozen=True):
     at_run: Spent = field(default_factory=Spent)  # what `ever` was when the day, and the run, began
     in_flight: Spent = field(default_factory=Spent)
     """Known use of requests in flight; it counts as used if no later record is written."""
+    at_month: Spent | None = None  # likewise when the month began; None: an earlier version's, taken for the day's
 
 
 class SavedAgent(Struct, frozen=True):
@@ -167,6 +168,7 @@ def _reunite(dispatcher: Dispatcher, found: dict[str, SavedAgent], now: float) -
 
 def _set(account: Account, counts: AccountCounts) -> None:
     account.ever, account.at_day, account.at_run = counts.ever.plus(counts.in_flight), counts.at_day, counts.at_run
+    account.at_month = counts.at_day if counts.at_month is None else counts.at_month
 
 
 def _saved(agent: Agent, unpriced: tuple[Unpriced, ...]) -> SavedAgent:
@@ -184,4 +186,4 @@ def _saved(agent: Agent, unpriced: tuple[Unpriced, ...]) -> SavedAgent:
 
 
 def _counts(account: Account) -> AccountCounts:
-    return AccountCounts(account.ever.plus(NOTHING), account.at_day, account.at_run, account.so_far)
+    return AccountCounts(account.ever.plus(NOTHING), account.at_day, account.at_run, account.so_far, account.at_month)

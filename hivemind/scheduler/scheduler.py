@@ -25,15 +25,15 @@ from hivemind.scheduler.admission.circuit import CircuitState
 from hivemind.scheduler.admission.leasing import Leasing
 from hivemind.scheduler.commands import Command
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
-from hivemind.scheduler.dispatcher import QUEUE_FULL, TOO_MANY_AGENTS, Dispatcher
-from hivemind.scheduler.explain import lane_state
+from hivemind.scheduler.dispatcher import QUEUE_FULL, TOO_MANY_AGENTS, WAIT_TOO_LONG, Dispatcher
+from hivemind.scheduler.explain import hold_of, lane_state
 from hivemind.scheduler.lane import Lane
 from hivemind.scheduler.lease import LaneReport, Lease
 from hivemind.scheduler.leases import lane_report, lease_changed, take_lease
 from hivemind.scheduler.operator.operate import Operator
 from hivemind.scheduler.shared_budgets import SharedBudgets
 from hivemind.scheduler.tasks import SavedTask
-from hivemind.scheduler.ticket import Agent, Ticket, TicketState
+from hivemind.scheduler.ticket import FINAL_STATUS, Agent, Refusal, Ticket, TicketState
 from hivemind.scheduler.types import Computed, Failure, FailureKind, Price, Request, Usage, Utilisation, WindowReading
 from hivemind.scheduler.work import UNASKED_S, Kind, Work, Works
 
@@ -141,8 +141,20 @@ class Scheduler(Dispatcher):
             for part in self.agents.parts_of(agent) if agent.has_children else ():  # what waits may get more now
                 if self.reclass(part, now):
                     self.pump_lanes_of(part, now)
-        priority = agent.priority_of(request)
-        ticket = Ticket(self._numbers, request, agent, lane.config.provider, priority, now, now, now + wait_s)
+        priority, deadline_at = agent.priority_of(request), agent.due_at
+        if request.deadline_s is not None:
+            deadline_at = min(deadline_at, now + request.deadline_s)
+        ticket = Ticket(
+            self._numbers,
+            request,
+            agent,
+            lane.config.provider,
+            priority,
+            now,
+            now,
+            min(now + wait_s, deadline_at),
+            deadline_at,
+        )
         lane.estimators.guess(ticket, now)
         agent.tickets[ticket.id] = ticket
         agent.last_seen = now
@@ -152,6 +164,8 @@ class Scheduler(Dispatcher):
         if lane.circuit.state is not CircuitState.CLOSED:
             lane.poll_circuit(now, fresh=True)
         refusal = TOO_MANY_AGENTS if crowded else self.refusal_on_arrival(lane, ticket, now)
+        if deadline_at <= now and refusal is None:
+            refusal = Refusal("deadline", None, FINAL_STATUS)
         if refusal is None:
             if self.tasks:
                 self.tasks_moved(self.tasks.claim_for(agent, now), now)
@@ -165,9 +179,48 @@ class Scheduler(Dispatcher):
             return ticket
         self.enqueue(lane, ticket, now)
         self.pump(lane, now)
-        if ticket.state is TicketState.IN_FLIGHT:
+        if deadline_at < math.inf and ticket.in_queue and (late := self._late(lane, ticket, now)) is not None:
+            self.refuse(ticket, late, now)
+        if ticket.state is not TicketState.QUEUED and ticket in self.decisions:
             self.decisions.remove(ticket)
         return ticket
+
+    def _late(self, lane: Lane, ticket: Ticket, now: float) -> Refusal | None:
+        """Return the refusal of a ticket whose turn comes after its deadline, as far as that is known."""
+        hold = hold_of(lane, ticket, now, paused=self.paused)
+        turn_in_s = None if hold is None else hold.turn_in_s
+        if hold is None or turn_in_s is None or now + turn_in_s <= ticket.deadline_at:
+            return None
+        left_s = max(0.0, ticket.deadline_at - now)
+        return Refusal("deadline", None, FINAL_STATUS, waited_s=left_s, gate=hold.gate, turn_in_s=turn_in_s)
+
+    def too_long(self, lane: Lane, ticket: Ticket, now: float) -> Refusal:
+        """Return why a ticket is refused that has waited as long as it may: the settings that bound that, what kept it
+        and, where that is known, when its turn would come."""
+        waited_s = now - ticket.arrived_at
+        if now >= ticket.deadline_at:
+            return Refusal("deadline", None, FINAL_STATUS, waited_s=waited_s)
+        limits = {"queue.max_wait_s": self.config.queue.max_wait_s}
+        if ticket.attempts:
+            limits["retry.deadline_s"] = self.config.retry.deadline_s
+        if ticket.request.patience_s is not None:
+            limits["patience"] = ticket.request.patience_s
+        bounds = tuple(name for name, limit_s in limits.items() if waited_s >= limit_s)
+        hold = hold_of(lane, ticket, now, paused=self.paused)
+        if hold is None:
+            return replace(WAIT_TOO_LONG, waited_s=waited_s, bounds=bounds)
+        if hold.gate == "pace" and hold.opens_in_s is not None:
+            ticket.agent.kept_until = max(ticket.agent.kept_until, now + hold.opens_in_s)
+        turn_in_s = hold.turn_in_s or None  # 0: its turn has come for long
+        again_s = WAIT_TOO_LONG.retry_after_s if turn_in_s is None else max(1.0, turn_in_s)
+        return replace(
+            WAIT_TOO_LONG,
+            retry_after_s=again_s,
+            waited_s=waited_s,
+            bounds=bounds,
+            gate=hold.gate,
+            turn_in_s=turn_in_s,
+        )
 
     def headers(
         self,
@@ -202,7 +255,7 @@ class Scheduler(Dispatcher):
     def _first_content(
         self, now: float, lane: Lane, ticket: Ticket, so_far: Usage | None, *, whole: bool = False
     ) -> None:
-        ticket.content_started = True
+        ticket.content_started, ticket.agent.kept_until = True, -math.inf
         began, headed_at = ticket.granted_at, ticket.headed_at
         ttft_s, headed_s = now - began, None if headed_at is None else headed_at - began
         self.events.append(ev.FirstContent(now, ticket.id, ticket.agent.name, lane.key, ttft_s, headed_s))
@@ -252,12 +305,15 @@ class Scheduler(Dispatcher):
         failure goes to the agent and the ticket is done.
         """
         lane = self.lanes[ticket.request.lane]
+        failure = lane.long.concerned(now, ticket.request.family, failure)
         ticket.ending = False
         was_cut, ticket.cut = failure.kind is FailureKind.CUT, None
         opened = not was_cut and lane.failed(now, ticket, failure)
         self.rearm(lane, now)
         if opened:
             self.refuse_behind_circuit(lane, now)
+        if failure.kind is FailureKind.QUOTA and failure.delay_s:
+            ticket.agent.kept_until = max(ticket.agent.kept_until, now + failure.delay_s)
         if was_cut:
             ticket.expires_at += now - ticket.granted_at  # what hung isn't counted as a wait
         sent = failure.kind is not FailureKind.CONNECT
@@ -275,6 +331,11 @@ class Scheduler(Dispatcher):
             self.back_off(lane, ticket, retry_at, now)
         self.after_attempt(lane, ticket, now)
         return retry_at
+
+    def of_window(self, now: float, ticket: Ticket, failure: Failure) -> Failure:
+        """Return a failure as :meth:`fail` will count it: one by a long window that is used up lasts until its
+        reset."""
+        return self.lanes[ticket.request.lane].long.concerned(now, ticket.request.family, failure)
 
     def abandon(self, now: float, ticket: Ticket, usage: Usage | None = None, *, sent: bool = True) -> None:
         """End a ticket whose client left, or whose attempt was ended; `sent` False: nothing had reached the
@@ -422,7 +483,7 @@ class Scheduler(Dispatcher):
         return self.timers.next_at
 
     def begin_period(self, now: float, per: Period) -> None:
-        """Begin another run or day of every budget."""
+        """Begin another run, day or month of every budget."""
         self.carry_out(self.ledger.begin(per, now), now)
 
     def share_budgets(self, now: float) -> SharedBudgets:

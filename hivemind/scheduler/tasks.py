@@ -1,8 +1,8 @@
 """The task graph: dependencies, eligible tasks and their order (paper, Priority Queue with Dependency DAG).
 
-A task is eligible when all its predecessors are done. Of the eligible tasks the most urgent is first, then the
-smallest, then the oldest; a task counts as at least as urgent as any task that waits for it. The requests of the agent
-that works on a task wait while the task does, and have its priority.
+A task is eligible when all its predecessors are done. Of the eligible tasks the most urgent is first, then the one with
+the earliest deadline, then the smallest, then the oldest; a task counts as at least as urgent as any task that waits
+for it. The requests of the agent that works on a task wait while the task does, and have its priority.
 """
 
 from __future__ import annotations
@@ -74,9 +74,10 @@ class Task:
         return self.spec.agent or self.spec.id
 
     @property
-    def rank(self) -> tuple[Priority, float, int]:
-        """Sort key of eligible tasks: priority, then size (unknown last), then arrival."""
-        return self.priority, self.spec.estimated_tokens or float("inf"), self.number
+    def rank(self) -> tuple[Priority, float, float, int]:
+        """Sort key of eligible tasks: priority, then deadline, then size (unknown last), then arrival."""
+        spec, never = self.spec, float("inf")
+        return self.priority, spec.deadline or never, spec.estimated_tokens or never, self.number
 
 
 class Tasks(dict[str, Task]):

@@ -41,13 +41,20 @@ class Refusal(Struct, frozen=True):
     """Why a ticket was refused, and when the client may try again."""
 
     reason: str
-    """`circuit_open`, `queue_full`, `wait_too_long`, `draining`, `too_many_agents`, `agent_stopped`, `budget`,
-    `price_unknown` or `task_blocked`."""
+    """`circuit_open`, `queue_full`, `wait_too_long`, `deadline`, `draining`, `too_many_agents`, `agent_stopped`,
+    `budget`, `price_unknown` or `task_blocked`."""
     retry_after_s: float | None
     status: int = 503
     """Of the reply: 503, or :data:`FINAL_STATUS`."""
     budget: BudgetState | None = None  # the budget that is used up, where that is the reason
     detail: str = ""  # the model without a price, or the task and what blocks it
+    waited_s: float = 0.0
+    bounds: tuple[str, ...] = ()
+    """Of a wait that was too long: the settings that bound it, or `patience`, the client's own."""
+    gate: str = ""
+    """What kept it, one of :data:`~hivemind.scheduler.events.GATES`; empty: that isn't known."""
+    turn_in_s: float | None = None
+    """When its turn would have come, as far as that is known."""
 
 
 @dataclass(slots=True, eq=False)
@@ -81,6 +88,10 @@ class Agent:
     task_priority: Priority | None = None  # of the task it works on
     task_gate: Literal["open", "waits", "blocked"] = "open"
     """What its task means for its requests: they are held while it waits, and refused while it is blocked."""
+    deadline_at: float = math.inf
+    """By when the turns of its requests have to come, if its runner says so."""
+    kept_until: float = -math.inf
+    """When the long windows are whole again because of which its last request was refused."""
     ended: bool = False  # its process has ended, so it isn't live until its next request
     held: bool = False
     """Its tickets are left out of the queue's order: it is paused, short of budget, or its task waits."""
@@ -116,6 +127,11 @@ class Agent:
         while each is not None:
             yield each
             each = each.lead
+
+    @property
+    def due_at(self) -> float:
+        """Its deadline, or that of an agent that it is a part of, if that is earlier."""
+        return self.deadline_at if self.lead is None else min(each.deadline_at for each in self.line)
 
     @property
     def on_hold(self) -> bool:
@@ -171,6 +187,7 @@ class Ticket(Struct, eq=False):
     arrived_at: float
     queued_at: float  # when it last joined the queue
     expires_at: float  # when its wait becomes too long
+    deadline_at: float = math.inf  # when it is of no use any more; those with the earliest go first in their class
     state: TicketState = TicketState.QUEUED
     granted_at: float = 0.0
     load: float = 0.0  # its lane's Lane.load then

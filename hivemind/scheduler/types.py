@@ -155,7 +155,7 @@ class WindowReading(Struct, frozen=True):
 
 
 class Utilisation(Struct, frozen=True):
-    """A share of a long plan limit that is used up (Anthropic's `unified` headers); shown, never acted on."""
+    """A share of a long window that is used up, as a reply states it, or as a lane has it now."""
 
     name: str
     """The provider's own name for it, such as `5h` or `7d`."""
@@ -163,6 +163,15 @@ class Utilisation(Struct, frozen=True):
     """0 to 1."""
     reset_in_s: float | None
     status: str
+    length_s: float | None = None
+    """How long the window lasts; None: not stated."""
+    model: str = ""
+    """Part of the names of the models that it counts; empty: of all."""
+    ends_in_s: float | None = None
+    """When it is used up at the present rate; None: not before its reset, or unknown."""
+    low_held_s: float = 0.0
+    """For how long requests of the class LOW wait for it; the next likewise."""
+    normal_held_s: float = 0.0
 
 
 class Computed(Struct, frozen=True):
@@ -210,6 +219,8 @@ class Request(Struct, frozen=True):
     """The URL's path, without its query and free of secrets. The scheduler only passes it on to the journal."""
     made_up: bool = False
     """The agent's name was made of its client's ids, or of its key; only passed on, too."""
+    deadline_s: float | None = None
+    """From its arrival until the moment by which its turn has to come; None: it has no deadline of its own."""
     waited_s: float = 0.0
     """Since its client first sent it, if the tries before this one were refused by HiveMind or given up unsent."""
     tier: str = ""
@@ -243,5 +254,8 @@ class TaskSpec(Struct, frozen=True):
     """The agent whose run submitted it, which counts as having started the process that works on it; empty: none."""
     cwd: str = ""
     """The folder that its command is started in; empty: the runner's choice."""
+    deadline: float = 0.0
+    """By when the turns of its requests have to come, in seconds since the epoch; of equally urgent tasks the earliest
+    is first. 0: it has none."""
     planned: bool = False
     """Only the runner of its batch may start it, since that has the plan with all that it needs."""

@@ -68,6 +68,9 @@ class Settings(BaseSettings):
     """Requests a minute; 0: no limit of ours; unset: the provider's headers, before them the profile's."""
     tpm: AnyFile[Annotated[int, Field(ge=0, le=10_000_000_000)]] | None = None
     """Tokens a minute, likewise."""
+    pace: AnyFile[Annotated[str, Field(json_schema_extra={"metavar": "PACE"})]] = "front"
+    """How fast a plan's long windows may be used: front (as it comes), even (as fast as time passes), or reserve=20%
+    (so much of each is kept); low priority waits for it first, normal later, high and critical never."""
     via: Annotated[SecretStr | None, Field(json_schema_extra={"metavar": "URL"})] = None
     """Proxy to reach the upstreams through: http://, https://, socks5:// or socks5h:// URL."""
     ca_file: Annotated[Path | None, Field(json_schema_extra={"metavar": "FILE"})] = None
@@ -102,9 +105,6 @@ class Settings(BaseSettings):
     max_connections: Annotated[int, Field(ge=0, le=1_000_000)] = 0
     """Most client connections; beyond it idle ones are closed, and where none is idle, new ones get a 503. 0: three
     quarters of the files that may be open."""
-    max_unfinished: Annotated[int, Field(ge=0, le=1_000_000)] = 0
-    """Most client connections without a complete request; beyond it the one that waits longest gets a 408. 0: as many
-    as there may be connections, at most 4,096."""
     max_agents: Annotated[int, Field(ge=0, le=1_000_000)] = _SCHEDULER.max_agents
     """Most live agents; 0: no limit."""
     agent_idle_s: AnyFile[Seconds] = _SCHEDULER.agent_idle_s
@@ -212,6 +212,12 @@ class Settings(BaseSettings):
                 )
         return host
 
+    @field_validator("pace")
+    @classmethod
+    def _check_pace(cls, value: str) -> str:
+        sections.pace_of(value)
+        return value
+
     @field_validator("via")
     @classmethod
     def _check_via(cls, value: SecretStr | None) -> SecretStr | None:
@@ -296,6 +302,7 @@ class Settings(BaseSettings):
             max_agents=self.max_agents,
             agent_idle_s=self.agent_idle_s,
             budget=config.BudgetConfig(**self.budget.model_dump()),
+            pace=sections.pace_of(self.pace),
             **self.features.model_dump(),
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeVar
 from urllib.parse import urlsplit
@@ -56,10 +57,6 @@ class AimdSettings(Section):
     """Added to the concurrency level by a step up."""
     beta: AnyFile[Annotated[float, Field(gt=0, lt=1)]] | None = None
     """The level is multiplied by this on congestion."""
-    window: AnyFile[Annotated[int, Field(ge=1, le=10_000)]] | None = None
-    """Latency samples in the mean."""
-    update_interval_s: AnyFile[SecondsOrZero] | None = None
-    """Shortest time between two steps."""
     floor: AnyFile[Annotated[float, Field(ge=1, le=10_000)]] | None = None
     """Min concurrency: the level never goes below this."""
     latency_target_s: AnyFile[Seconds] | None = None
@@ -126,8 +123,8 @@ class BudgetSettings(Section):
     """Of all agents together; unset: no limit."""
     pool_dollars: Annotated[float, Field(gt=0, le=1e9)] | None = None
     """Likewise, by public prices."""
-    per: Literal["run", "day", "ever"] = _BUDGET.per
-    """What a budget counts that doesn't say: a run, a day, or everything."""
+    per: Literal["run", "day", "month", "ever"] = _BUDGET.per
+    """What a budget counts that doesn't say: a run, a day, a month, or everything."""
     unpriced: Literal["estimate", "count", "refuse"] = _BUDGET.unpriced
     """A model without a known price, on a budget in dollars: price it as its provider's dearest, count no dollars, or
     refuse it."""
@@ -286,6 +283,17 @@ class FeatureSettings(Section):
     """Keep to the provider's rate limits."""
     backpressure: bool = _SCHEDULER.backpressure
     """Adapt concurrency (AIMD) and break the circuit."""
+
+
+_RESERVE = re.compile(r"reserve=(\d{1,2}(?:\.\d+)?)%")
+
+
+def pace_of(text: str) -> config.Pace:
+    """Return the pace that a setting names. Raises: ValueError."""
+    reserve = _RESERVE.fullmatch(text)
+    if text not in ("front", "even") and (reserve is None or not float(reserve[1])):
+        raise ValueError("must be front, even, or reserve=20% with a share between 0% and 100%")
+    return config.Pace(text == "even", float(reserve[1]) / 100 if reserve else 0.0)
 
 
 def http_url(value: SecretStr | None) -> SecretStr | None:

@@ -39,6 +39,8 @@ class LedgerStore:
         scheduler.works.restore((name, replace(work, began_at=work.began_at + since)) for name, work in kept.works)
         if kept.day not in ("", day):
             scheduler.begin_period(now, "day")
+            if kept.day[:7] != day[:7]:
+                scheduler.begin_period(now, "month")
         store.put(self._take())
         store.start()
 

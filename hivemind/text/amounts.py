@@ -16,9 +16,9 @@ from hivemind.text.shells import command_line
 
 HEADER = b"x-hivemind-budget"
 
-PERIODS = {"run": "this run", "day": "today", "ever": "in all"}
+PERIODS = {"run": "this run", "day": "today", "month": "this month", "ever": "in all"}
 """What is counted, of what was used; by period."""
-_A_PERIOD = {"run": "a run", "day": "a day", "ever": "in all"}
+_A_PERIOD = {"run": "a run", "day": "a day", "month": "a month", "ever": "in all"}
 _AMOUNT = re.compile(
     r"(?P<money>\$?) *(?P<number>(?:\d[\d_]*(?:\.\d*)?|\.\d+) *[kmgb]?)"
     r"(?: *(?:(?P<tokens>tok(?:en)?s?)|(?P<dollars>\$|usd|dollars?)))?"
@@ -58,7 +58,7 @@ def parse_budget(text: str) -> WantedBudget:
         kind = "dollars" if found is not None and (found["money"] or found["dollars"]) else "tokens"
         odd = found is None or (found["money"] and (found["tokens"] or found["dollars"]))
         if found is None or odd or kind in amounts or (slash and period.strip() not in get_args(Period)):
-            raise ValueError(f"{text.strip()[:40]!r} is no budget; it is {_EXAMPLES}, per run, day or ever")
+            raise ValueError(f"{text.strip()[:40]!r} is no budget; it is {_EXAMPLES}, per run, day, month or ever")
         amounts[kind] = parse_number(found["number"])
         periods |= {period.strip()} if slash else set()
     return WantedBudget(*_checked(amounts), _period(periods), more)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import signal
+import time
 from collections.abc import Iterable
 
 NOTHING = "—"
@@ -81,6 +82,14 @@ def count(number: float) -> str:
 def plural(number: int, one: str, many: str = "") -> str:
     """`1 agent`, `2 agents`, `1,200 agents`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def moment(wall: float, at: float) -> str:
+    """`14:10`, or with its day where that isn't the day of `wall`: `Thu 14:10`, `2026-12-24 14:10`; both in seconds
+    since the epoch."""
+    then, today = time.localtime(at), time.localtime(wall)[:3]
+    day = "" if then[:3] == today else "%a " if at - wall < 6 * 86_400 else "%Y-%m-%d "
+    return time.strftime(f"{day}%H:%M", then)
 
 
 def percent(share: float) -> str:

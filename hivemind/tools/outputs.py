@@ -81,7 +81,7 @@ class BudgetRow(Output):
 
     owner: str | None = Field(None, description="The agent whose it is; absent: all agents share it.")
     covers: str = Field(description="agent, subtree or all.")
-    per: str = Field(description="run, day or ever.")
+    per: str = Field(description="run, day, month or ever.")
     tokens: int | None = Field(None, description="The limit in tokens.")
     dollars: Rounded | None = Field(None, description="The limit in US dollars.")
     used_tokens: int

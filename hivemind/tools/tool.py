@@ -171,7 +171,7 @@ class BudgetInput(Input):
     pool: bool = Field(False, description="That of all agents together.")
     tokens: int | None = Field(None, ge=1, le=10**15, description="Set this limit.")
     dollars: float | None = Field(None, gt=0, le=1e9, description="Set this limit.")
-    per: Literal["run", "day", "ever"] | None = Field(None, description="What the budget counts.")
+    per: Literal["run", "day", "month", "ever"] | None = Field(None, description="What the budget counts.")
     covers: Literal["agent", "subtree"] | None = Field(None, description="subtree: with all it starts.")
     remove: bool = Field(False, description="Take the budget away.")
     limit: Rows = 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from hashlib import sha256
 
@@ -22,6 +23,7 @@ from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.types import Failure, FailureKind, Request
 from hivemind.settings import Origin
 from hivemind.store.checkpoints import Checkpoint, as_text
+from hivemind.text.deadlines import moment_of
 from hivemind.upstream.base import (
     ConnectFailed,
     Disconnected,
@@ -89,6 +91,8 @@ class CallHead(Struct, frozen=True):
     """Fingerprint of the credential."""
     priority: bytes | None = None
     """The priority asked for, as it came."""
+    deadline: str = ""
+    """By when its turn has to come, as its header states it; empty: it has no deadline."""
     holds: bool | None = None
     """Whether its answer is to be held until it is whole; None: as the agent's settings say."""
     secrets: tuple[str, ...] = ()
@@ -216,7 +220,15 @@ def scheduler_request(call: Call, waited_s: float = 0.0) -> Request:
         tier=facts.tier,
         prefix=facts.prefix,
         waited_s=waited_s,
+        deadline_s=_left_s(head.deadline, waited_s) if head.deadline else None,
     )
+
+
+def _left_s(deadline: str, waited_s: float) -> float | None:
+    """Return the seconds until a deadline; a span of time counts from when the client first sent the request."""
+    now = time.time()
+    at = moment_of(deadline, now - waited_s)
+    return None if at is None else at - now
 
 
 def path_to_show(raw_path: bytes, secrets: tuple[str, ...]) -> str:

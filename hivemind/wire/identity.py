@@ -12,6 +12,7 @@ import base64
 import hmac
 import logging
 import re
+import time
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from urllib.parse import parse_qsl
@@ -24,6 +25,7 @@ from hivemind.providers.clients import Client
 from hivemind.scheduler.ticket import FINAL_STATUS
 from hivemind.scheduler.types import Priority
 from hivemind.settings.sections import AgentSettings
+from hivemind.text.deadlines import parse_deadline
 from hivemind.wire.request_head import MOST_NAME_BYTES, RequestRefused, decoded
 
 CREDENTIAL_HEADERS = (b"authorization", b"x-api-key", b"x-goog-api-key", b"api-key")
@@ -34,6 +36,7 @@ SEVERAL = "several"
 EVERYBODY = "all"
 """Credential of all requests to an upstream whose limits don't depend on credentials."""
 PRIORITY_HEADER = b"x-hivemind-priority"
+DEADLINE_HEADER = b"x-hivemind-deadline"
 HOLD_HEADER = b"x-hivemind-hold-answers"
 AGENT_HEADERS = (b"x-hivemind-agent", b"x-hivemind-agent-id")
 _PLAIN_ID = re.compile(r"[A-Za-z0-9.:=+~-]+")
@@ -221,6 +224,21 @@ def asks_to_hold(headers: Mapping[bytes, bytes], holds: bool) -> bool | None:
     if word in _YES or word in _NO:
         return word in _YES
     raise RequestRefused(400, f"{HOLD_HEADER.decode()}: must be true or false")
+
+
+def deadline_in(headers: Mapping[bytes, bytes]) -> str:
+    """Return the deadline that a request states; empty: it has none.
+
+    Raises: RequestRefused: the header can't be understood, or names a moment that has passed.
+    """
+    if (told := headers.get(DEADLINE_HEADER)) is None:
+        return ""
+    text = told[:64].decode("latin-1")
+    try:
+        parse_deadline(text, time.time())
+    except ValueError as error:
+        raise RequestRefused(400, f"{DEADLINE_HEADER.decode()}: {error}") from None
+    return text
 
 
 def _priority(requested: bytes | None, client: Client) -> Priority | None:

@@ -5,6 +5,7 @@ Pure: from a snapshot with its vitals. Where there is too little to go by, nothi
 
 from __future__ import annotations
 
+import calendar
 import heapq
 import math
 import time
@@ -89,6 +90,15 @@ def day_left_s(wall: float) -> float:
     return LONGEST_S - (now.tm_hour * 3600 + now.tm_min * 60 + now.tm_sec)
 
 
+def period_left_s(per: str, wall: float) -> float:
+    """Return the seconds until a budget of this period counts anew by the clock; inf: it doesn't."""
+    if per != "month":
+        return day_left_s(wall) if per == "day" else math.inf
+    now = time.localtime(wall)
+    days = calendar.monthrange(now.tm_year, now.tm_mon)[1] - now.tm_mday
+    return days * LONGEST_S + day_left_s(wall)
+
+
 def used_up(snapshot: Snapshot) -> Mapping[str, float]:
     """Return by owner (empty: the pool) in how many seconds its budget is used up; none that lasts for long, that is
     used up already, or of which nothing is being used."""
@@ -157,7 +167,7 @@ def _lasts_s(state: BudgetState, wall: float, tokens_per_s: float, dollars_per_s
         left_s = (state.tokens - state.used_tokens) / tokens_per_s
     if state.dollars is not None and dollars_per_s > 0:
         left_s = min(left_s, (state.dollars - state.used_dollars) / dollars_per_s)
-    too_long = left_s > LONGEST_S or (state.per == "day" and left_s > day_left_s(wall))
+    too_long = left_s > LONGEST_S or left_s > period_left_s(state.per, wall)
     return None if too_long or state.share >= 1 else left_s
 
 

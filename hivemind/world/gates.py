@@ -109,6 +109,14 @@ GATES: Mapping[str, Gate] = {
         "another request writes the same prompt first",
         kept="others' first writes of a prompt",
     ),
+    "pace": Gate(
+        "pace",
+        "its class waits, so that a long window of the plan lasts (pace)",
+        "windows",
+        "its class waits, so that a long window of the plan lasts",
+        "the pace of a long window",
+        kept="the pace of a long window",
+    ),
     "next": Gate("next", "nothing holds it: it is next", "other", kept="order"),
 }
 """Those of the scheduler (:data:`hivemind.scheduler.events.GATES`), and `next`, where none is shut."""

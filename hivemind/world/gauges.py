@@ -11,6 +11,7 @@ from operator import attrgetter
 
 from hivemind.records import replace
 from hivemind.scheduler.events import BudgetState, FamilyHold, Hold, LaneState, LeaseGauges, Sampled, WindowState
+from hivemind.scheduler.types import Utilisation
 
 WHOLE_EVERY_S = 60.0
 """A sample that is written so long after the last one with all lanes and budgets has all of them again, for readers
@@ -23,9 +24,12 @@ _FRESH_S = 2.0
 """A lease that is no older is as young as any: it is renewed several times a second. An older one isn't renewed."""
 
 _COUNTDOWNS = frozenset({"rate_limited_for_s", "circuit_reopens_in_s"})
-_APART = _COUNTDOWNS | {"windows", "upcoming", "lease", "families"}
+_APART = _COUNTDOWNS | {"windows", "plan", "upcoming", "lease", "families"}
 _standing = attrgetter(*(each for each in LaneState.__struct_fields__ if each not in _APART))
 _counting = attrgetter(*sorted(_COUNTDOWNS))
+_OF_PLAN = ("reset_in_s", "ends_in_s", "low_held_s", "normal_held_s")
+_plan_standing = attrgetter(*(each for each in Utilisation.__struct_fields__ if each not in _OF_PLAN))
+_plan_counting = attrgetter(*_OF_PLAN)
 _window_standing = attrgetter(
     *(each for each in WindowState.__struct_fields__ if each not in ("resets_in_s", "probe_in_s"))
 )
@@ -38,6 +42,7 @@ def aged(lane: LaneState, for_s: float) -> LaneState:
         rate_limited_for_s=max(0.0, lane.rate_limited_for_s - for_s),
         circuit_reopens_in_s=_less(lane.circuit_reopens_in_s, for_s),
         windows=tuple([_window_aged(each, for_s) for each in lane.windows]),
+        plan=tuple([_plan_aged(each, for_s) for each in lane.plan]),
         upcoming=tuple(
             [
                 Hold(each.ticket, each.gate, _less(each.opens_in_s, for_s), _less(each.estimate_s, for_s))
@@ -46,6 +51,16 @@ def aged(lane: LaneState, for_s: float) -> LaneState:
         ),
         lease=_lease_aged(lane.lease, for_s),
         families=tuple([replace(each, opens_in_s=_less(each.opens_in_s, for_s)) for each in lane.families]),
+    )
+
+
+def _plan_aged(window: Utilisation, for_s: float) -> Utilisation:
+    return replace(
+        window,
+        reset_in_s=_less(window.reset_in_s, for_s),
+        ends_in_s=_less(window.ends_in_s, for_s),
+        low_held_s=max(0.0, window.low_held_s - for_s),
+        normal_held_s=max(0.0, window.normal_held_s - for_s),
     )
 
 
@@ -79,7 +94,7 @@ def _window_aged(window: WindowState, for_s: float) -> WindowState:
 
 def is_expected(lane: LaneState, before: LaneState, passed_s: float) -> bool:
     """Return whether the lane is as its gauges of so many seconds ago tell (:func:`aged`)."""
-    if lane == before and not lane.windows and not any((lane.upcoming, lane.families, *_counting(lane))):
+    if lane == before and not lane.windows and not any((lane.plan, lane.upcoming, lane.families, *_counting(lane))):
         return True
     return (
         _standing(lane) == _standing(before)
@@ -88,10 +103,19 @@ def is_expected(lane: LaneState, before: LaneState, passed_s: float) -> bool:
         and len(lane.windows) == len(before.windows)
         and all(_counts_down(*pair, passed_s) for pair in zip(_counting(lane), _counting(before), strict=True))
         and all(_is_window_expected(*pair, passed_s) for pair in zip(lane.windows, before.windows, strict=True))
+        and len(lane.plan) == len(before.plan)
+        and all(_is_plan_expected(*pair, passed_s) for pair in zip(lane.plan, before.plan, strict=True))
         and len(lane.families) == len(before.families)
         and all(_is_hold_expected(*pair, passed_s) for pair in zip(lane.families, before.families, strict=True))
         and _is_lease_expected(lane.lease, before.lease, passed_s)
     )
+
+
+def _is_plan_expected(now: Utilisation, before: Utilisation, passed_s: float) -> bool:
+    if _plan_standing(now) != _plan_standing(before):
+        return False
+    pairs = zip(_plan_counting(now), _plan_counting(before), strict=True)
+    return all(_counts_down(*pair, passed_s) for pair in pairs)
 
 
 def _is_hold_expected(now: FamilyHold, before: FamilyHold, passed_s: float) -> bool:

@@ -11,7 +11,7 @@ from hivemind.scheduler.limits import PROBE_S
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.scheduler.types import WindowKind
 from hivemind.text.amounts import ceiling, how_used
-from hivemind.text.humanise import duration, exit_text, plural
+from hivemind.text.humanise import duration, exit_text, percent, plural
 from hivemind.text.humanise import level as level_text
 from hivemind.world.snapshot import Line
 from hivemind.world.tickets import STOPPED
@@ -106,6 +106,14 @@ def _reset_doubted(event: ev.ResetDoubted) -> Words:
     return "warn", "limits", event.lane, text
 
 
+def _long_window_foreseen(event: ev.LongWindowForeseen) -> Words:
+    text, resets = f"the {event.window} window is {percent(event.used)} used", f"resets in {duration(event.reset_in_s)}"
+    if event.ends_in_s is None:
+        return "good", "limits", event.lane, f"{text}; at this rate it lasts until it {resets}"
+    ends = f"ends in {duration(event.ends_in_s)}" if event.ends_in_s >= 1 else "is used up"
+    return "warn", "limits", event.lane, f"{text}; at this rate it {ends}, and it {resets}"
+
+
 def _assumed_limit_changed(event: ev.AssumedLimitChanged) -> Words:
     limit = f"{_of(event.family or None)}{event.limit:,.0f} {_COUNTED[event.kind]} a minute"
     if event.refused:
@@ -138,7 +146,8 @@ def silent(elsewhere: Sequence[str]) -> str:
 def _refused(event: ev.Refused) -> Words | None:
     if event.reason == STOPPED:
         return None  # the line of the command says how many there were
-    return "bad", str(event.status), event.agent, f"refused: {words(event.reason)}"
+    bounds = f" ({' and '.join(event.bounds)})" if event.bounds else ""
+    return "bad", str(event.status), event.agent, f"refused: {words(event.reason)}{bounds}"
 
 
 def _left(event: ev.Abandoned) -> Words:
@@ -228,6 +237,7 @@ _LINES: Mapping[type[ev.Event], Callable[[Any], Words | None]] = {
     ev.StartRefused: lambda event: ("warn", "agent", event.agent, f"isn't started: {event.why}"),
     ev.AssumedLimitChanged: _assumed_limit_changed,
     ev.ResetDoubted: _reset_doubted,
+    ev.LongWindowForeseen: _long_window_foreseen,
     ev.TaskChanged: _task_changed,
     ev.AgentBegan: _agent_began,
     ev.AgentEnded: _agent_ended,

@@ -17,10 +17,10 @@ from msgspec import Struct
 from hivemind.records import replace
 from hivemind.scheduler.events import BudgetState, LaneState
 from hivemind.text.amounts import owner, raise_command
-from hivemind.text.humanise import duration, exit_text, percent, plural
+from hivemind.text.humanise import duration, exit_text, moment, percent, plural
 from hivemind.text.shells import command_line
 from hivemind.world.alerts import unacknowledged
-from hivemind.world.forecast import day_left_s
+from hivemind.world.forecast import period_left_s
 from hivemind.world.gates import GATES, OPERATORS, WINDOW_GATES
 from hivemind.world.health import SEVERITIES, Finding, Verdict
 from hivemind.world.slow import ASSUMED, causes, why_slow
@@ -61,6 +61,10 @@ CODES: Mapping[str, Kind] = {
     "budget_low": Kind("low budget", "the share of a budget that `alerts.budget_share` says is used"),
     "circuit_closed": Kind("forced-closed circuit", "the operator forces a lane's circuit closed, whatever fails"),
     "journal_gaps": Kind("journal with gaps", "events are missing in the journal"),
+    "window_early": Kind(
+        "long window that won't last", "at the present rate a plan's long window is used up before its reset"
+    ),
+    "window_paced": Kind("paced window", "requests of a class wait so that a plan's long window lasts (`pace`)"),
     "agent_held": Kind("held agent", "the operator holds an agent's requests"),
 }
 """What can be found, the gravest first."""
@@ -268,10 +272,11 @@ def _of_pool(snapshot: Snapshot) -> Iterator[Finding]:
 
 def _used_up(state: BudgetState, severity: str, code: str, wall: float) -> Finding:
     text, whose = f"{_named_budget(state)} is used up", state.owner or ""
-    if state.per != "day":
+    left_s = period_left_s(state.per, wall)
+    if left_s == math.inf:
         return Finding(severity, code, text, whose, "until you raise it")
-    left_s = day_left_s(wall)
-    return Finding(severity, code, text, whose, f"until you raise it or midnight in {about(left_s)}", left_s)
+    when = "midnight" if state.per == "day" else "the first"
+    return Finding(severity, code, text, whose, f"until you raise it or {when} in {about(left_s)}", left_s)
 
 
 def _nearly_used_up(state: BudgetState, snapshot: Snapshot) -> Iterator[Finding]:
@@ -281,8 +286,9 @@ def _nearly_used_up(state: BudgetState, snapshot: Snapshot) -> Iterator[Finding]
     whose = state.owner or ""
     text = f"{_named_budget(state)} is {math.floor(state.share * 100)} % used"
     left_s = snapshot.forecast.budgets.get(whose)
-    if state.per == "day" and (left_s is None or left_s > day_left_s(snapshot.wall)):
-        yield Finding("note", "budget_low", text, whose, f"anew in {about(day_left_s(snapshot.wall))}")
+    anew_s = period_left_s(state.per, snapshot.wall)
+    if anew_s < math.inf and (left_s is None or left_s > anew_s):
+        yield Finding("note", "budget_low", text, whose, f"anew in {about(anew_s)}")
     elif left_s is not None:
         yield Finding("note", "budget_low", text, whose, f"lasts about {about(left_s)}", left_s)
     else:
@@ -398,11 +404,29 @@ def _ailing(view: LaneView, snapshot: Snapshot, several: bool) -> Iterator[Findi
     if lane.used_up:
         text = f"{name}the provider's plan is used up{_quoted(lane)}"
         yield Finding("degraded", "used_up", text, lane.lane, "until a request gets through")
+    yield from _long_windows(lane, name, snapshot.wall)
     if lane.circuit == "closed":
         yield from _erring(view, snapshot, several)
         for family, left_s in lane.pauses if _is_wanted(lane) else ():
             if left_s >= _LASTS_S:
                 yield _rate_limited("note", lane, name, family, left_s)
+
+
+def _long_windows(lane: LaneState, name: str, wall: float) -> Iterator[Finding]:
+    """Yield which long windows end early at the present rate, and whom the pace holds until when."""
+    for window in lane.plan:
+        text, resets_in_s = f"{name}the {window.name} window is {percent(window.used)} used", window.reset_in_s
+        resets = "" if resets_in_s is None else f"resets at {moment(wall, wall + resets_in_s)}"
+        if window.ends_in_s:
+            at = moment(wall, wall + window.ends_in_s)
+            ends = f"ends at {at} at this rate and {resets}"
+            yield Finding("note", "window_early", text, lane.lane, ends, window.ends_in_s)
+        held_s = window.low_held_s
+        if held_s >= _LASTS_S and lane.waiting:
+            who = "low and normal wait" if window.normal_held_s >= _LASTS_S else "low waits"
+            yield Finding(
+                "note", "window_paced", f"{text}: {who}", lane.lane, f"low until {moment(wall, wall + held_s)}", held_s
+            )
 
 
 def _erring(view: LaneView, snapshot: Snapshot, several: bool) -> Iterator[Finding]:

@@ -183,7 +183,7 @@ WRONG = [
     ("tasks: {a: {command: x, estimate: 5k/day}}", "1: task a: estimate 5k/day: must be a number of tokens, as in 50k"),
     ("tasks: {a: {command: x, budget: +5k}}", "1: task a: budget +5k: a plan says how much in all, without a +"),
     ("tasks: {a: {command: x, budget: much}}",
-     "1: task a: budget: 'much' is no budget; it is 200k, $5, $5/day, 200k,$5 or none, per run, day or ever"),
+     "1: task a: budget: 'much' is no budget; it is 200k, $5, $5/day, 200k,$5 or none, per run, day, month or ever"),
     ("tasks: {a: {command: x, timeout: 0}}", "1: task a: timeout 0: must be a span of time, as in 30s, 5m or 1h30m"),
     ("tasks: {a: {command: x, timeout: soon}}",
      "1: task a: timeout soon: must be a span of time, as in 30s, 5m or 1h30m"),

@@ -189,7 +189,11 @@ async def test_the_new_state_as_json(tmp_path: Path) -> None:
         ("tasks submit", 2, "the following arguments are required: NAME"),
         ("tasks submit a --tokens $5", 2, "--tokens $5: must be a number of tokens, as in 50k"),
         ("tasks submit a --attempts x", 2, "--attempts: invalid int value: 'x'"),
-        ("budget ann lots", 2, "'lots' is no budget; it is 200k, $5, $5/day, 200k,$5 or none, per run, day or ever"),
+        (
+            "budget ann lots",
+            2,
+            "'lots' is no budget; it is 200k, $5, $5/day, 200k,$5 or none, per run, day, month or ever",
+        ),
         (
             "budget ann 0",
             2,

@@ -202,6 +202,7 @@ async def test_places() -> None:
         assert (used["tokens"] > 0, used["checkpoint"]) == (True, None)
         assert (await good(web, "POST", "places", json=bob))["granted"] is True
         assert await good(web, "POST", "places/leave", json={"agent": "nobody"}) == {
+            "whole_at": None,
             "tokens": 0,
             "dollars": 0.0,
             "unpriced": 0,

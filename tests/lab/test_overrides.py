@@ -47,7 +47,6 @@ def test_understood(text: str, change: Change) -> None:
     [
         ("aimd.bta=3", "aimd.bta: no such setting; did you mean aimd.beta?"),
         ("bta=3", "bta: no such setting; did you mean beta?"),
-        ("window=5", "window: is aimd.window or circuit.window; say which"),
         (
             "port=3",
             "port: makes no difference to a simulation; what does is max_concurrency, max_concurrency_per_upstream,"
@@ -70,7 +69,8 @@ def test_understood(text: str, change: Change) -> None:
         ("agent.ann.budget=+5k", "agent.ann.budget +5k: must be a whole budget; there is none yet that could be more"),
         (
             "agent.ann.budget=lots",
-            "agent.ann.budget: 'lots' is no budget; it is 200k, $5, $5/day, 200k,$5 or none, per run, day or ever",
+            "agent.ann.budget: 'lots' is no budget;"
+            " it is 200k, $5, $5/day, 200k,$5 or none, per run, day, month or ever",
         ),
     ],
 )

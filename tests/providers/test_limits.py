@@ -6,13 +6,14 @@ import pytest
 from scheduler.driving import lane_config
 
 from hivemind.providers.base import Limits
-from hivemind.providers.limits import read_limits
+from hivemind.providers.limits import _lasts, read_limits
 from hivemind.scheduler.admission.allowance import Allowance
 from hivemind.scheduler.credits import Terms
 from hivemind.scheduler.limits import PROBE_S
 from hivemind.scheduler.ticket import Agent, Ticket
 from hivemind.scheduler.types import Priority, Request, Utilisation, WindowKind, WindowReading
 
+WEEK_S = 7 * 86_400.0
 NOW = 1_790_000_000.0  # 2026-09-21T14:13:20Z
 
 
@@ -228,9 +229,9 @@ def test_limits_in_other_words(stated: dict[str, str], read: tuple[WindowReading
 
 
 def test_a_month_is_a_plan() -> None:
-    """It is shown, and holds nothing."""
+    """It is a long window, not one of a minute."""
     stated = limits(x_ratelimit_limit_tokens_month="1000", x_ratelimit_remaining_tokens_month="250")
-    assert (stated.readings, stated.plan) == ((), (Utilisation("tokens a month", 0.75, None, ""),))
+    assert (stated.readings, stated.plan) == ((), (Utilisation("tokens a month", 0.75, None, "", 30 * 86400.0),))
 
 
 def test_subscription_plan() -> None:
@@ -246,7 +247,31 @@ def test_subscription_plan() -> None:
         anthropic_ratelimit_unified_representative_claim="five_hour",
     )
     assert stated.readings == ()
-    assert stated.plan == (Utilisation("5h", 0.42, 3600.0, "allowed"), Utilisation("7d", 1.0, None, "rejected"))
+    assert stated.plan == (
+        Utilisation("5h", 0.42, 3600.0, "allowed", 5 * 3600.0),
+        Utilisation("7d", 1.0, None, "rejected", WEEK_S),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "lasts"),
+    [
+        ("7d_opus", (WEEK_S, "opus")),
+        ("five_hour", (5 * 3600.0, "")),
+        ("seven-day-sonnet", (WEEK_S, "sonnet")),
+        ("overage", (30 * 86400.0, "")),
+        ("premium_interactions", (30 * 86400.0, "")),
+        ("weekly", (WEEK_S, "")),
+        ("primary", (None, "")),
+    ],
+)
+def test_a_long_window_s_name_says_how_long_it_lasts(name: str, lasts: tuple[float | None, str]) -> None:
+    """And of which models it is, if not of all; Codex states the length beside it."""
+    assert _lasts(name) == lasts
+    stated = limits(
+        x_codex_primary_used_percent="73", x_codex_primary_window_minutes="300", x_codex_primary_reset_after_seconds="9"
+    )
+    assert stated.plan == (Utilisation("primary", 0.73, 9.0, "", 5 * 3600.0),)
 
 
 def test_a_plan_s_reset_in_the_year_9999_is_none() -> None:
@@ -255,10 +280,10 @@ def test_a_plan_s_reset_in_the_year_9999_is_none() -> None:
         "anthropic_ratelimit_unified_7d_utilization": "0.5",
         "anthropic_ratelimit_unified_7d_reset": "253402300799",
     }
-    assert limits(**stated).plan == (Utilisation("7d", 0.5, None, ""),)
+    assert limits(**stated).plan == (Utilisation("7d", 0.5, None, "", WEEK_S),)
     stated["date"] = "Fri, 31 Dec 9999 23:59:59 GMT"
     stated["anthropic_ratelimit_unified_7d_reset"] = str(int(NOW) + 600_000)
-    assert limits(**stated).plan == (Utilisation("7d", 0.5, 600_000.0, ""),)
+    assert limits(**stated).plan == (Utilisation("7d", 0.5, 600_000.0, "", WEEK_S),)
 
 
 @pytest.mark.parametrize("window", ["requests", "tokens", "input-tokens", "output-tokens"])

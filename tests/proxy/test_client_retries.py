@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import re
+import time
 from collections.abc import AsyncIterator
+from unittest import mock
 
 import pytest
 from proxy.kit import Play, Raw, Running, playing, proxying, raw, request
@@ -214,3 +217,68 @@ async def test_what_was_not_sent_is_forgotten(monkeypatch: pytest.MonkeyPatch) -
         await queued(proxy, clients[3], STREAM_BODY, depth=2)
         assert waits(proxy) == [0.0, 0.0]
         assert not proxy.proxy.app._retries.unsent
+
+
+async def test_one_that_a_used_up_window_refused_keeps_its_place() -> None:
+    """Asked again hours later, before the reset or just after it, it is as old as it was at first."""
+    error = b'{"type":"error","error":{"type":"rate_limit_error","message":"x"}}'
+    head = (
+        b"HTTP/1.1 429 N\r\ncontent-type: application/json\r\nanthropic-ratelimit-unified-5h-utilization: 1.0\r\n"
+        b"anthropic-ratelimit-unified-5h-status: rejected\r\nretry-after: 9000\r\n"
+        b"anthropic-ratelimit-unified-5h-reset: %d\r\ncontent-length: %d\r\n\r\n"
+    )
+    play = [head % (time.time() + 9000, len(error)) + error]
+    async with serving(playing(play, [ANSWER])) as upstream, proxying(f"anthropic={upstream.url}") as proxy:
+        retries = proxy.proxy.app._retries
+        async with raw(proxy.port) as client:
+            await client.send(request(TARGET, PLAIN_BODY))
+            assert (await client.head())[0] == 429
+        ((since, ended_at),) = retries.unsent.values()
+        assert ended_at - since[0] == pytest.approx(9000, abs=30)
+        engine, later = proxy.proxy.engine, proxy.proxy.engine.now() + 8000
+        with (
+            mock.patch.object(engine, "now", return_value=later),
+            mock.patch.object(engine, "arrive", wraps=engine.arrive) as arrive,
+        ):
+            async with raw(proxy.port) as client:
+                await client.send(request(TARGET, PLAIN_BODY))
+                assert (await client.head())[0] == 200
+        assert not retries.unsent
+        assert arrive.call_args.args[0].waited_s == pytest.approx(8000, abs=30)
+
+
+async def test_a_refusal_says_what_bounded_the_wait() -> None:
+    """The setting, what kept the request, or its own deadline; a deadline that can't be read is wrong usage."""
+    async with busy() as (proxy, _, _gate):
+        found = []
+        for header in (
+            "x-hivemind-deadline: 0.2s",
+            "x-hivemind-deadline: soon",
+            "x-hivemind-deadline: 2020-01-01T10:00",
+        ):
+            async with raw(proxy.port) as client:
+                await client.send(request(TARGET, PLAIN_BODY, header))
+                status, headers = await client.head()
+                found.append((status, json.loads(await client.body(headers))["error"]["message"]))
+    span = "must be a span of time (90s, 1h30m), a time of day (18:00), or a date with a time (2026-12-24T18:00)"
+    assert found == [
+        (400, "HiveMind: its deadline has passed"),
+        (400, f"HiveMind: x-hivemind-deadline: {span}"),
+        (400, "HiveMind: x-hivemind-deadline: must be a moment from now on, within a year"),
+    ]
+    gate = asyncio.Event()
+    async with (
+        serving(playing([gate, ANSWER])) as upstream,
+        proxying(f"lab={upstream.url}", max_concurrency=1, queue={"max_wait_s": 0.2}) as proxy,
+        raw(proxy.port) as first,
+        raw(proxy.port) as second,
+    ):
+        await first.send(request(TARGET, FIRST))
+        await upstream.until(lambda: len(upstream.requests) == 1)
+        await second.send(request("/agent/bob/v1/messages", PLAIN_BODY))
+        status, headers = await second.head()
+        text = json.loads(await second.body(headers))["error"]["message"]
+    assert status == 503
+    assert re.fullmatch(
+        r"HiveMind: the request waited 2\d\d ms, as long as queue.max_wait_s allows; every slot .*", text
+    )

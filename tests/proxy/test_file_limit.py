@@ -247,7 +247,8 @@ async def test_most_connections(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_most_without_a_complete_request(begun: bytes) -> None:
     """The one that waits longest makes room; one whose request is being answered isn't counted."""
     async with contextlib.AsyncExitStack() as stack:
-        proxy, upstream = await stack.enter_async_context(between([Hang()], max_unfinished=2))
+        proxy, upstream = await stack.enter_async_context(between([Hang()]))
+        proxy.proxy.app.connection_limit._most_unfinished = 2
 
         async def connected(data: bytes) -> Raw:
             direct = await stack.enter_async_context(raw(proxy.port))

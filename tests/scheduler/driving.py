@@ -62,6 +62,7 @@ def request(
     parent: str | None = None,
     waited_s: float = 0.0,
     prefix: int = 0,
+    deadline_s: float | None = None,
 ) -> Request:
     return Request(
         agent,
@@ -76,6 +77,7 @@ def request(
         parent=parent,
         waited_s=waited_s,
         prefix=prefix,
+        deadline_s=deadline_s,
     )
 
 

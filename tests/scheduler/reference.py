@@ -420,6 +420,7 @@ class Reference:
             "agent_stopped": any(each in self.stopped for each in line),
             "queue_full": waiting > self.config.queue.max_depth,
             "wait_too_long": event.at >= entry.expires_at,
+            "deadline": entry.ticket.deadline_at < math.inf,
             "circuit_open": road.circuit == "open" and road.circuit_of in (None, entry.ticket.request.family),
             "task_blocked": any(who in line for who, _ in self.tasks.values()),
         }.get(reason, reason in ("budget", "price_unknown", "too_many_agents")), reason

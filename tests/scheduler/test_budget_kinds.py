@@ -6,6 +6,7 @@ import pytest
 from scheduler.driving import Hands, lane_config, request
 
 from hivemind.records import replace
+from hivemind.scheduler.accounts import Period
 from hivemind.scheduler.commands import BeginAgent, EndAgent, Rejected, SetBudget
 from hivemind.scheduler.config import BudgetConfig, SchedulerConfig
 from hivemind.scheduler.events import AgentBegan, BudgetState, BudgetWarned, PriceUnknown
@@ -272,15 +273,17 @@ def test_a_run_begins_with_the_process() -> None:
     ]
 
 
-@pytest.mark.parametrize(("period", "left"), [("run", False), ("day", True), ("ever", False)])
-def test_midnight_renews_a_budget_for_the_day_alone(period: str, left: bool) -> None:
-    """The agent's and the pool's."""
+@pytest.mark.parametrize("begins", ["day", "month"])
+@pytest.mark.parametrize("period", ["run", "day", "month", "ever"])
+def test_midnight_renews_a_budget_for_the_day_alone(period: str, begins: Period) -> None:
+    """The agent's and the pool's; that of the first likewise one for the month."""
     hands = hands_with()
     hands.apply(SetBudget("a", tokens=50, per=period))  # type: ignore[arg-type]
     hands.apply(SetBudget(None, tokens=60, per=period))  # type: ignore[arg-type]
     use(hands, "a", 60)
-    hands.scheduler.begin_period(hands.now, "day")
+    hands.scheduler.begin_period(hands.now, begins)
     hands.gather()
+    left = period == begins
     assert (use(hands, "a", 1).refusal is None) is left
     assert (use(hands, "b", 1).refusal is None) is left
 

@@ -18,8 +18,8 @@ from hivemind.settings.write import draft, write
 from hivemind.settings_file import NAME
 
 COUNT = {
-    "": "max_concurrency max_concurrency_per_upstream rpm tpm drain_s agent_idle_s",
-    "aimd": "alpha beta window update_interval_s floor latency_target_s",
+    "": "max_concurrency max_concurrency_per_upstream rpm tpm pace drain_s agent_idle_s",
+    "aimd": "alpha beta floor latency_target_s",
     "circuit": "window threshold cooldown_s when_open",
     "retry": "base_s max_s max_attempts deadline_s budget_ratio",
     "queue": "max_depth max_wait_s ageing_s fairness",
@@ -29,6 +29,7 @@ COUNT = {
 file read, written or removed, start something, let somebody do or spend more, or lift a bound on memory or processes?
 """
 TEXTS = {
+    "pace": '"even"',
     "upstream": '["http://127.0.0.1:9"]',
     "host": '"127.0.0.2"',
     "via": '"http://127.0.0.1:9"',

@@ -336,3 +336,28 @@ async def test_without_a_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert proxy.about().state_dir is None
     await proxy.aclose()
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(("date", "renewed"), [((2026, 11, 30), True), ((2026, 11, 29), False)])
+@pytest.mark.parametrize("away", [True, False])
+async def test_the_first_of_a_month(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, date: tuple[int, int, int], renewed: bool, away: bool
+) -> None:
+    """A budget for the month begins again at its midnight alone, whether the proxy ran or not; restarts keep it."""
+    monkeypatch.setattr("hivemind.proxy.engine.SAMPLE_EVERY_S", 0.001)
+    clock = Clock()
+    clock.wall = time.mktime((*date, 23, 59, 50, 0, 0, -1))
+    async with living(tmp_path, clock, crash=True) as proxy:
+        proxy.apply(cmd.SetBudget("a", 10, per="month"))
+        use(proxy, "a", 20)
+    async with living(tmp_path, clock) as proxy:
+        assert use(proxy, "a", 1).refusal is not None
+        if not away:
+            clock.wall += 20
+            while used(proxy, "a")["day"]:  # noqa: ASYNC110 - a timer of the proxy's
+                await asyncio.sleep(0.001)
+    clock.wall += 20 * away
+    async with living(tmp_path, clock) as proxy:
+        assert (use(proxy, "a", 1).refusal is None) is renewed
+        account = proxy.budgets("a").agents[0]
+        assert (account.day.tokens, account.month.tokens) == ((1, 1) if renewed else (0, 20))

@@ -78,6 +78,20 @@ ARGUMENTS |= {"for_s": 5.0, "stopped": True, "tokens": 5, "draining": True, "tas
             LANE,
             "reply states that no input tokens are left for 1 d: one request every 45 s at most checks it",
         ),
+        (
+            ev.LongWindowForeseen(1.0, LANE, "5h", 0.63, 9000.0, 4500.0),
+            "warn",
+            "limits",
+            LANE,
+            "the 5h window is 63 % used; at this rate it ends in 1 h 15 min, and it resets in 2 h 30 min",
+        ),
+        (
+            ev.LongWindowForeseen(1.0, LANE, "5h", 0.63, 9000.0, None),
+            "good",
+            "limits",
+            LANE,
+            "the 5h window is 63 % used; at this rate it lasts until it resets in 2 h 30 min",
+        ),
         (ev.LaneOpened(1.0, LANE, "up", "generic"), "info", "lane", LANE, "first request (generic)"),
         (ev.BoostEnded(1.0, "ann"), "info", "boost", "ann", "boost over, its own priority again"),
         (

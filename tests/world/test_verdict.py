@@ -11,6 +11,7 @@ from world.kit import refused as refused_event
 
 from hivemind.records import replace
 from hivemind.scheduler.events import FamilyHold, LaneState
+from hivemind.scheduler.types import Utilisation
 from hivemind.world.alerts import conditions
 from hivemind.world.fleet import Member
 from hivemind.world.health import SEVERITIES, VERDICTS, Alert, AlertLimits, Finding, Forecast, Vitals
@@ -418,3 +419,16 @@ def test_every_state_and_severity_is_known() -> None:
 
 def _idle(view: LaneView) -> LaneView:
     return LaneView(replace(view.state, active=0, waiting=2), view.curve)
+
+
+def test_where_a_long_window_ends_and_whom_its_pace_holds() -> None:
+    """By the clock, as notes: what a plan has left makes no proxy unhealthy."""
+    window = Utilisation("5h", 0.63, 9000.0, "allowed", 18_000.0, "", 4500.0, 1200.0, 0.0)
+    snapshot = asked(state(active=1, waiting=1, plan=(window,)), in_flight=1, waiting=1)
+    at = [time.strftime("%H:%M", time.localtime(snapshot.wall + each)) for each in (4500, 9000, 1200)]
+    text = "the 5h window is 63 % used"
+    assert sorted((each.severity, each.code, each.text, each.ends) for each in snapshot.verdict.findings) == [
+        ("note", "window_early", text, f"ends at {at[0]} at this rate and resets at {at[1]}"),
+        ("note", "window_paced", f"{text}: low waits", f"low until {at[2]}"),
+    ]
+    assert snapshot.verdict.state == "healthy"

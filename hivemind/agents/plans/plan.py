@@ -24,6 +24,7 @@ class TaskSettings(BaseModel):
 
     priority: values.PriorityName = Priority.NORMAL
     timeout: values.Seconds = None
+    deadline: values.Deadline = None
     restarts: Annotated[int, values.whole(0, 1_000)] = 0
     restart_delay: values.Delay = 0.0
     on_failure: values.OnFailure = "block"
@@ -99,6 +100,7 @@ class PlannedTask(TaskSettings):
             on_failure=self.on_failure,
             attempts=self.restarts + 1,
             planned=True,
+            deadline=self.deadline or 0.0,
         )
 
 

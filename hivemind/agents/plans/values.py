@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -18,6 +19,7 @@ from hivemind.agent_names import BadName, normalised, same
 from hivemind.agents.plans.document import kind_of
 from hivemind.scheduler.types import Priority
 from hivemind.text.amounts import WantedBudget, parse_budget
+from hivemind.text.deadlines import parse_deadline
 from hivemind.text.humanise import did_you_mean
 
 T = TypeVar("T")
@@ -109,6 +111,14 @@ def _seconds(*, zero: bool) -> Callable[[object], float]:
     return read
 
 
+def _deadline(value: object) -> float:
+    given = text(value)
+    try:
+        return parse_deadline(given, time.time())
+    except ValueError as error:
+        raise ValueError(f"{given[:40]}: {error}") from None
+
+
 def _budget(value: object) -> WantedBudget:
     given = text(value)
     try:
@@ -184,6 +194,7 @@ Argument = Annotated[str, PlainValidator(_argument)]
 Command = Annotated[tuple[Argument, ...], BeforeValidator(_split), AfterValidator(_runnable)]
 Folder = Annotated[Path, PlainValidator(lambda value: Path(text(value)).expanduser())]
 Seconds = Annotated[float | None, PlainValidator(_seconds(zero=False))]
+Deadline = Annotated[float | None, PlainValidator(_deadline)]
 Delay = Annotated[float, PlainValidator(_seconds(zero=True))]
 Budget = Annotated[WantedBudget | None, PlainValidator(_budget)]
 Tokens = Annotated[int, PlainValidator(_tokens)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ from hivemind.scheduler.types import Priority
 from hivemind.settings import Settings, add_flags, forget_secrets, from_flags, without_secrets
 from hivemind.settings.options import FINDING, STARTING, given_flags
 from hivemind.text.amounts import WantedBudget, owner, parse_budget, raise_command, shell_hint
+from hivemind.text.deadlines import parse_deadline
 from hivemind.text.humanise import duration, exit_text, plural, usage
 from hivemind.text.shells import command_line
 from hivemind.world.lines import silent
@@ -64,6 +66,11 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         const="",
         metavar="BASE",
         help="start it in a git worktree and branch of its own, kept afterwards [at the last commit]",
+    )
+    add(
+        "--deadline",
+        metavar="WHEN",
+        help="by when its requests must have their turn: 90s, 1h30m, 18:00, 2026-12-24T18:00; the earliest go first",
     )
     add("--count", type=int, metavar="N", help="so many agents, NAME-1 to NAME-N, each with priority and budget")
     add(
@@ -190,6 +197,7 @@ def _job(namespace: argparse.Namespace, environ: Mapping[str, str]) -> AgentComm
         budget=budget,
         covers=namespace.covers,
         task=namespace.task,
+        deadline=_deadline(namespace.deadline),
         worktree=_worktree(namespace.worktree, cwd, environ),
     )
 
@@ -200,6 +208,13 @@ def _worktree(base: str | None, cwd: Path, environ: Mapping[str, str]) -> Wanted
     from hivemind.agents.worktrees import WantedWorktree
 
     return WantedWorktree.checked(base or None, cwd, environ)
+
+
+def _deadline(text: str | None) -> float | None:
+    try:
+        return None if text is None else parse_deadline(text, time.time())
+    except ValueError as error:
+        raise UsageError(f"--deadline {text}: {error}") from None
 
 
 def _budget(text: str | None) -> WantedBudget | None:

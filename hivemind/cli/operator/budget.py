@@ -39,7 +39,9 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         help="whose (pool: as --pool), and how much: 200k, 5usd, 5usd/day, 200k,5usd, +50k, none",
     )
     parser.add_argument("--pool", action="store_true", help="the budget of all agents together")
-    parser.add_argument("--per", choices=("run", "day", "ever"), help="what it counts [as before, else budget.per]")
+    parser.add_argument(
+        "--per", choices=("run", "day", "month", "ever"), help="what it counts [as before, else budget.per]"
+    )
     parser.add_argument("--covers", choices=("agent", "subtree"), help="the agent alone, or what it starts too")
     client.add_flags(parser)
 
@@ -73,9 +75,9 @@ def one(stands: AgentBudget) -> list[str]:
         state = stands.budget
         ceiling = amounts.ceiling(state.tokens, state.dollars, state.per, state.covers)
         first = f"{_name(stands)}: {ceiling}; {styled(amounts.how_used(state), _style(state))}"
-    rows = [("this run", stands.run), ("today", stands.day), ("in all", stands.ever)]
+    rows = [("this run", stands.run), ("today", stands.day), ("this month", stands.month), ("in all", stands.ever)]
     used = [
-        f"  {name:9}{spent.tokens:>13,} tokens  {dollars(spent.dollars, spent.unpriced):>10}" for name, spent in rows
+        f"  {name:10}{spent.tokens:>13,} tokens  {dollars(spent.dollars, spent.unpriced):>10}" for name, spent in rows
     ]
     return [first, *used]
 

@@ -258,6 +258,8 @@ class Line(Struct, eq=False):
 class Band(Line, eq=False):
     """The line of all roots."""
 
+    due: list[tuple[float, int, Ticket]] = msgspec.field(default_factory=list)
+    """Tickets with a deadline, and some that left; those of agents that are left out aren't in it."""
     turn: Backlog | None = None
     """The agent whose turn it was, while a rate window holds its overdue ticket."""
     order: WarmFirst | None = None

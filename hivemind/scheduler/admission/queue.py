@@ -1,10 +1,10 @@
 """The order in which waiting tickets are sent (paper, Priority Queue with Dependency DAG).
 
-Priority class first; within it the root that was served least, and of those that it started likewise (fair queueing in
-weighted tokens, :mod:`.fair_share`; with `fairness` "agents" each agent is a root);
-of an agent's own tickets the overdue, then those that were tried before, then the one whose turn comes first: it came
-first, where a longer prompt counts as having come later (:attr:`.ticket.Ticket.turn_at`). Every operation costs
-O(log n) of the waiting tickets.
+Priority class first; within it the earliest deadline, then the root that was served least, and of those that it started
+likewise (fair queueing in weighted tokens, :mod:`.fair_share`; with `fairness` "agents" each agent is a root); of an
+agent's own tickets the overdue, then those that were tried before, then the one whose turn comes first: it came first,
+where a longer prompt counts as having come later (:attr:`.ticket.Ticket.turn_at`). Every operation costs O(log n) of
+the waiting tickets.
 
 A slot is kept for :data:`AWAITED_S` for an agent whose answer has just come, if its next request would be next.
 
@@ -27,6 +27,7 @@ from itertools import chain
 
 from hivemind.scheduler.admission.fair_share import (
     BEFORE_ALL,
+    FEW,
     LATE,
     OVERDUE,
     Backlog,
@@ -38,6 +39,7 @@ from hivemind.scheduler.admission.fair_share import (
     before,
     in_turn,
     part,
+    valid,
 )
 from hivemind.scheduler.admission.warm_first import WORTH, WarmFirst, as_before
 from hivemind.scheduler.config import QueueConfig
@@ -47,6 +49,8 @@ from hivemind.scheduler.types import Priority
 AWAITED_S = 0.01  # how long a slot is kept for an agent whose answer has just come, if it would be next
 AS_LONG = 2.0  # the others' prompts are taken for at most so many times as long, to guess what waits
 _CLASSES = tuple(Priority)  # an enumeration itself is iterated slowly
+EARLIEST = 2 * BEFORE_ALL
+"""Sorts tickets with a deadline before all others of their class."""
 MOST_AWAITED = 64  # agents that are considered for that
 DEEPEST = 8  # shares within shares; agents that are further down compete with the last one above them
 
@@ -63,6 +67,8 @@ class LaneQueue:
         """`takes_s` and `renew`: see :class:`.warm_first.WarmFirst`."""
         self._config = config
         self._takes_s, self._renew = takes_s, renew
+        self.paced: Callable[[str, Priority, float], float] | None = None
+        """Returns for how long a family and class wait so that a plan lasts; None: none does."""
         self.waiting = 0
         self._bands: dict[tuple[str, Priority], Band] = {}
         self._shares: dict[str, Share] = {}
@@ -120,6 +126,10 @@ class LaneQueue:
         if backlog.heap[0][1] is ticket:
             for each in share.line:
                 each.backlogs[place].among.offer(each.backlogs[place])
+        if ticket.deadline_at < math.inf and not share.paused:
+            heappush(band.due, (ticket.deadline_at, ticket.entry, ticket))
+            if len(band.due) > 2 * band.waiting + FEW:  # entries of those that left
+                band.due[:] = sorted(entry for entry in band.due if valid((LATE, *entry[:2]), entry[2]))
         if ticket.cached or band.order is not None:
             self._order(ticket, band, share, now)
 
@@ -214,7 +224,13 @@ class LaneQueue:
         if best is None:
             return None, min(soonest, self._reordered_in_s(now)) if soonest < math.inf else soonest
         back_in_s = self._awaited_s(best, free, now) if self._answered else 0.0
-        return (None, min(soonest, back_in_s)) if back_in_s > 0 else (best[2], 0.0)
+        if back_in_s > 0:
+            return None, min(soonest, back_in_s)
+        ticket = best[2]
+        if ticket.cached and not ticket.ahead:
+            band = self._bands[ticket.request.family, ticket.priority]
+            ticket.ahead = band.order is not None and ((fair := band.head(now)) is None or fair[2] is not ticket)
+        return ticket, 0.0
 
     def probe(self, now: float, fits: Callable[[Ticket], bool]) -> Ticket | None:
         """Return the ticket to try an upstream with that kept failing: the first that hasn't failed yet, or else the
@@ -271,21 +287,24 @@ class LaneQueue:
         """Return the ticket that is next in line, by family."""
         heads: dict[str, Ticket] = {}
         for (family, priority), band in self._bands.items():
-            head = band.head(now) if band.order is None else self._head(family, band, band.order, now)
+            head = band.head(now) if band.order is None and not band.due else self._head(family, band, now)
             if head is not None and (family not in heads or priority < heads[family].priority):
                 heads[family] = head[2]
         return heads
 
-    def _head(self, family: str, band: Band, order: WarmFirst, now: float) -> Head | None:
-        """Return the band's ticket to send next, with its sort key."""
-        if (ticket := order.first(now)) is None:
+    def _head(self, family: str, band: Band, now: float) -> Head | None:
+        """Return the band's ticket to send next, with its sort key: the one with the earliest deadline, else one whose
+        prompt would expire, else the one whose turn it is."""
+        while band.due:
+            at, entry, ticket = band.due[0]
+            if valid((LATE, at, entry), ticket) and not (share := self._shares[ticket.agent.name]).paused:
+                return EARLIEST + at, (LATE, now, entry), ticket, share
+            heappop(band.due)
+        if band.order is None or (warm := band.order.first(now)) is None:
             return band.head(now)
-        share = self._shares[ticket.agent.name]
-        first = share.backlogs[family, band.priority].first(now)
-        if ticket.cached and first is not None and not first[1].ahead:
-            fair = band.head(now)
-            first[1].ahead = fair is None or fair[2] is not first[1]
-        return (BEFORE_ALL + now, *(first or ((LATE, now, ticket.entry), ticket)), share)
+        share = self._shares[warm.agent.name]
+        first = share.backlogs[family, band.priority].first(now) or ((LATE, now, warm.entry), warm)
+        return (BEFORE_ALL + now, *first, share)
 
     def _best(
         self, now: float, delay_s: Callable[[Ticket, float], float], held: dict[str, Band]
@@ -298,7 +317,10 @@ class LaneQueue:
             for (family, _), band in self._bands.items():
                 if band.priority is not priority or family in held:
                     continue
-                head = band.head(now) if band.order is None else self._head(family, band, band.order, now)
+                if self.paced is not None and (paced_s := self.paced(family, priority, now)) > 0:
+                    soonest = min(soonest, paced_s)
+                    continue
+                head = band.head(now) if band.order is None and not band.due else self._head(family, band, now)
                 if head is None:
                     continue
                 delay = delay_s(head[2], now)
@@ -377,7 +399,11 @@ class LaneQueue:
             share.paused = paused
             self._offer_again(share)
             for place, backlog in share.backlogs.items():
-                if (order := self._bands[place].order) is not None:
+                band = self._bands[place]
+                for ticket in backlog.tickets() if not paused else ():
+                    if ticket.deadline_at < math.inf:
+                        heappush(band.due, (ticket.deadline_at, ticket.entry, ticket))
+                if (order := band.order) is not None:
                     for ticket in backlog.tickets():
                         order.leave(ticket) if paused else order.add(ticket, order.now)
 
@@ -408,8 +434,14 @@ class LaneQueue:
         bands = [band for band in self._bands.values() if band.priority is priority]
         turns = [band.turn for band in bands if band.turn is not None and band.kept(now) is not None]
         kept = frozenset(share for backlog in turns for share in backlog.share.line)
+        due = sorted(entry for band in bands for entry in band.due)
+        soon = {
+            ticket.id: ticket
+            for at, entry, ticket in due
+            if valid((LATE, at, entry), ticket) and not self._shares[ticket.agent.name].paused
+        }
         orders = [band.order for band in bands if band.order is not None]
-        ahead = {ticket.id: ticket for order in orders for ticket in order.ahead(now)}
+        ahead = soon | {ticket.id: ticket for order in orders for ticket in order.ahead(now)}
         return chain(ahead.values(), (ticket for _, ticket in in_turn([*bands], now, kept) if ticket.id not in ahead))
 
     def left_out(self, now: float) -> Iterator[Ticket]:

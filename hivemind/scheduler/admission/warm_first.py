@@ -106,16 +106,17 @@ class WarmFirst:
         self.now = now
         warm, cold = self._warm, self._cold
         while warm:
-            ticket = warm[0][2]
-            if not self._stands(warm[0]):
+            at, entry, ticket = warm[0]
+            counted = self._counted.get(ticket.id)
+            if counted is None or counted[0] != at or ticket.entry != entry:  # as of `_stands`
                 heappop(warm)
                 continue
-            if now + self._all_s < warm[0][0]:
+            if now + self._all_s < at:
                 return None
             self._renew(ticket, now)
             if ticket.warm_until <= now:
                 self._losses, self._lost_at = min(1.0, self._lossy(now) + LOSS), now
-            elif ticket.cached >= WORTH and ticket.warm_until == self._counted[ticket.id][3]:
+            elif ticket.cached >= WORTH and ticket.warm_until == counted[3]:
                 break
             heappop(warm)
             self.add(ticket, now)
@@ -125,7 +126,7 @@ class WarmFirst:
             heappop(cold)
         if cold:
             due_at, _, oldest = cold[0]
-            few_s = FEW * self._counted[ticket.id][1]
+            few_s = FEW * counted[1]
             if now > due_at + _bound_s(oldest) or (self._counted[oldest.id][1] <= few_s and self._must(now)):
                 return oldest
         return ticket

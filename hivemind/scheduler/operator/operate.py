@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from difflib import get_close_matches
 from typing import Any
 
@@ -150,6 +151,7 @@ class Operator:
         agent.ended = False
         agent.stopped = agent.stopped and command.goes_on
         agent.last_seen = now
+        agent.deadline_at = math.inf if command.deadline_s is None else now + command.deadline_s
         if not command.resumed:
             dispatcher.carry_out(dispatcher.ledger.begin("run", now, agent), now)
         parent = None if agent.parent is None else agent.parent.name

@@ -126,7 +126,7 @@ def _window(window: WindowState, several: bool, runs_out_in_s: float | None) -> 
 def _plan(plan: Utilisation) -> _Item:
     figures = (percent(plan.used, 1), "", percent(max(0.0, 1 - plan.used), 1), "plan")
     status = plan.status.replace("_", " ")
-    return _Item(f"{plan.name} plan", plan.name, plan.used, 0.0, figures, None, plan.reset_in_s, status)
+    return _Item(f"{plan.name} plan", plan.name, plan.used, 0.0, figures, plan.ends_in_s, plan.reset_in_s, status)
 
 
 def _heads(name: str, width: int, *others: tuple[str, int]) -> Row:

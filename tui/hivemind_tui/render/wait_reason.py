@@ -142,6 +142,8 @@ class _Case(Struct, frozen=True):
                 return "waits for the token window: " + _listed(needs, left, self.room(window), self.ahead())
             case "budget":
                 return self.budget()
+            case "pace":
+                return "waits so that a plan's long window lasts: " + _listed("its class is held", self.opens("for {}"))
             case "dependency":
                 task = f"task {agent.task}" if agent is not None and agent.task else "its agent's task"
                 return f"waits: {task} waits for other tasks"

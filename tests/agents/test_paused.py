@@ -1,0 +1,157 @@
+"""A plan whose window is used up: what a client is told, and that tasks are paused and go on by themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import math
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from agents import running
+from agents.batches import Bench, bench, ended, killed, said
+from agents.running import before
+
+ASKS = """\
+import os, sys, time, urllib.error, urllib.request
+def note(what):
+    with open("journal", "a") as file:
+        file.write(f"{what} {sys.argv[1]} {time.time()}\\n")
+note("begin")
+body = b'{"model": "claude-sonnet-4-5", "max_tokens": 99, "messages": []}'
+try:
+    urllib.request.urlopen(urllib.request.Request(os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages", body))
+except urllib.error.HTTPError as error:
+    open("refusal", "w").write(f"{error.code}\\n{error.headers}\\n{error.read().decode()}")
+    sys.exit(f"refused: {error.code}")
+note("ok")
+"""
+REFUSAL = {"type": "rate_limit_error", "message": "no more", "details": {"error_code": "enforced_spend_limit_reached"}}
+ANSWER = {
+    "type": "message",
+    "content": [{"type": "text", "text": "done"}],
+    "usage": {"input_tokens": 9, "output_tokens": 9},
+}
+
+
+@dataclass
+class Plan:
+    """An upstream that refuses from its first request on, until its window is whole again."""
+
+    lasts_s: float
+    whole_at: float = math.inf
+    asked: list[float] = field(default_factory=list)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).lower()
+                length = head.partition(b"content-length: ")[2].partition(b"\r\n")[0]
+                await reader.readexactly(int(length or 0))
+                writer.write(self._answer())
+                await writer.drain()
+        writer.close()
+
+    def _answer(self) -> bytes:
+        now = time.time()
+        self.asked.append(now)
+        if self.whole_at == math.inf:
+            self.whole_at = math.ceil(now + self.lasts_s)
+        rejected = now < self.whole_at
+        body = json.dumps({"type": "error", "error": REFUSAL} if rejected else ANSWER).encode()
+        window = "anthropic-ratelimit-unified-5h"
+        lines = [
+            f"HTTP/1.1 {'429 Too Many Requests' if rejected else '200 OK'}",
+            "content-type: application/json",
+            f"content-length: {len(body)}",
+            f"{window}-utilization: {1.0 if rejected else 0.1}",
+            f"{window}-status: {'rejected' if rejected else 'allowed'}",
+            f"{window}-reset: {self.whole_at + 0 if rejected else self.whole_at + 18000}",
+            f"anthropic-ratelimit-unified-reset: {self.whole_at}",
+        ]
+        return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+@contextlib.asynccontextmanager
+async def served(plan: Plan) -> AsyncIterator[str]:
+    """Its URL."""
+    server = await asyncio.start_server(plan.serve, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+def moments(folder: Path, what: str) -> list[float]:
+    """When the commands noted this."""
+    lines = (folder / "journal").read_text().splitlines()
+    return [float(line.split()[2]) for line in lines if line.startswith(what)]
+
+
+async def test_a_run_is_paused_until_the_reset(tmp_path: Path) -> None:
+    """Its client gets the provider's own words at once, with the reset; the command starts again when that is over."""
+    (tmp_path / "asks.py").write_text(ASKS)
+    plan = Plan(2.0)
+
+    @contextlib.asynccontextmanager
+    async def providing() -> AsyncIterator[tuple[Any, str]]:
+        async with served(plan) as url:
+            yield None, url
+
+    with mock.patch.object(running, "providing", providing):
+        async with before(tmp_path, profile="anthropic") as (_, place):
+            ran = await place.called("run", "--name", "al", "--", "python3", "asks.py", "al")
+    assert ran.code == 0, ran.err
+    assert "al: exit code 1, because a plan's window is used up; it starts again at " in ran.err
+    begun = moments(tmp_path, "begin")
+    assert len(begun) == 2
+    assert begun[1] >= plan.whole_at
+    refusal = (tmp_path / "refusal").read_text()
+    assert f"anthropic-ratelimit-unified-5h-reset: {plan.whole_at}" in refusal
+    assert json.dumps(REFUSAL) in refusal
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("runner", ["batch", "work"])
+async def test_tasks_go_on_after_the_reset_over_a_kill_of_proxy_and_runner(tmp_path: Path, runner: str) -> None:
+    """None is lost or counts as failed; the others aren't started before the reset, and then all get done."""
+    plan, here = Plan(9.0), bench(tmp_path)
+    (tmp_path / "asks.py").write_text(ASKS)
+    commands = {name: ["python3", "asks.py", name] for name in ("a", "b", "c", "d")}
+    tasks = {name: {"command": command} for name, command in commands.items()}
+    (tmp_path / here.plan).write_text(json.dumps({"max_agents": 2, "tasks": tasks}))
+    async with served(plan) as url:
+        here.environ = {"HIVEMIND_UPSTREAM": f"lab={url}", "HIVEMIND_PROFILE": "anthropic"}
+        async with contextlib.AsyncExitStack() as stack:
+            if runner == "work":
+                await stack.enter_async_context(here.proxy())
+                for name, command in commands.items():
+                    async with here.program("tasks", "submit", name, "--", *command) as submitted:
+                        assert (await ended(submitted)).code == 0
+            process = await stack.enter_async_context(started(here, runner))
+            await said(process, "paused until")
+            await here.until(lambda: len(plan.asked) >= 2)
+            await killed(process)
+            here.kill_proxy() if runner == "batch" else None
+        before_kill = len(moments(tmp_path, "begin"))
+        async with contextlib.AsyncExitStack() as stack:
+            if runner == "work":
+                await stack.enter_async_context(here.proxy())
+            process = await stack.enter_async_context(started(here, runner, again=True))
+            ran = await ended(process)
+    assert ran.code == 0, ran.errors
+    assert "failed" not in ran.errors
+    assert before_kill <= 3
+    assert all(at >= plan.whole_at for at in moments(tmp_path, "begin")[before_kill:])
+    assert len(moments(tmp_path, "ok")) == 4
+
+
+def started(here: Bench, runner: str, *, again: bool = False) -> Any:
+    """The runner, which ends once nothing is left."""
+    if runner == "batch":
+        return here.batch(*(("--resume",) if again else ()))
+    return here.program("work", "--max-agents", "2", *(("--idle-exit", "3") if again else ()))
