@@ -15,6 +15,8 @@ SHRUNK = 0.9
 """A prompt shorter than this share of the last one was compacted or is another: little of it is in the cache."""
 ON_THE_WAY_S = 5.0  # so much earlier than the provider forgets a prompt it is taken for forgotten
 HOUR_S = 3600.0
+STEP = 128
+"""Automatic caches keep prompts in steps of so many tokens: https://platform.openai.com/docs/guides/prompt-caching."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +52,15 @@ class Cached:
     new: int = 0  # tokens of it that aren't in the cache
     until: float = -math.inf
     kept_s: float = 0.0
+    tokens: int = 0  # that are in the cache
+
+    def begins(self, size_chars: int) -> bool:
+        """Whether a prompt of this size likely begins with this one."""
+        return SHRUNK * self.size_chars <= size_chars
 
     def expected(self, now: float, size_chars: int, estimated: int, chars_per_token: float) -> int:
         """Return the tokens that a prompt of this size, sent now, will likely read from the cache."""
-        if now >= self.until or size_chars < SHRUNK * self.size_chars:
+        if now >= self.until or not self.begins(size_chars):
             return 0
         read = estimated - self.new
         if size_chars > self.size_chars:
