@@ -211,6 +211,7 @@ class AgentFold(AgentState):
         view.refusal = self.refusal
         view.expired_waiting = self.expired_waiting
         view.expired_thinking = self.expired_thinking
+        view.switched = self.switched
         view.order_saved = self.order_saved
         return cast(AgentView, view)
 
@@ -295,7 +296,12 @@ _DEEPEST = 16
 """Ancestors looked at, as requests name their parents themselves and may name any number."""
 
 
-_CACHED = {"waited": "expired_waiting", "thought": "expired_thinking", "order": "order_saved"}
+_CACHED = {
+    "waited": "expired_waiting",
+    "thought": "expired_thinking",
+    "switched": "switched",
+    "order": "order_saved",
+}
 
 
 class Costs:

@@ -300,6 +300,7 @@ AGENT_RULES: Mapping[str, Rule | None] = {
     "refusal": _first,
     "expired_waiting": sum,
     "expired_thinking": sum,
+    "switched": sum,
     "order_saved": sum,
 }
 """By field; the one that was seen last counts first."""
@@ -319,6 +320,7 @@ TOTALS_RULES: Mapping[str, Rule | None] = {
     "unpriced": sum,
     "expired_waiting": sum,
     "expired_thinking": sum,
+    "switched": sum,
     "order_saved": sum,
 }
 LANE_RULES: Mapping[str, Rule | None] = {

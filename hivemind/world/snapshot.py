@@ -152,6 +152,8 @@ class AgentView:
     """Dollars for writing prompts anew that left the provider's cache while its requests waited here."""
     expired_thinking: float = 0.0
     """Dollars for those that had left it before the agent sent its request."""
+    switched: float = 0.0
+    """Dollars for those that are in the cache of another model or upstream, which the agent used before."""
     order_saved: float = 0.0
     """Dollars not spent because a prompt was read from the cache thanks to the order of requests."""
 
@@ -217,6 +219,7 @@ class AgentState:
     answered_at: float = 0.0
     expired_waiting: float = 0.0
     expired_thinking: float = 0.0
+    switched: float = 0.0
     order_saved: float = 0.0
 
 
@@ -318,8 +321,9 @@ class Totals:
     unpriced: int = 0
     """Tokens of models whose price isn't known."""
     expired_waiting: float = 0.0
-    """Of all agents together, as in :class:`AgentView`, and the two below."""
+    """Of all agents together, as in :class:`AgentView`, and the three below."""
     expired_thinking: float = 0.0
+    switched: float = 0.0
     order_saved: float = 0.0
 
 

@@ -720,6 +720,7 @@ class World:
             unpriced=counts.usage.total + counts.wasted.total - counts.priced,
             expired_waiting=counts.expired_waiting,
             expired_thinking=counts.expired_thinking,
+            switched=counts.switched,
             order_saved=counts.order_saved,
         )
 

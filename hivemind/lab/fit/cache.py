@@ -125,25 +125,8 @@ class CacheState:
         if is_read == was_read:
             return usage
         if was_read:
-            return _moved(usage, -usage.cache_read_tokens)
-        return _moved(usage, round(fitted.share * min(tokens, usage.total_input)) - usage.cache_read_tokens)
-
-
-def _moved(usage: Usage, tokens: int) -> Usage:
-    """Return the usage with so many tokens more that are read from the cache, and as many less that aren't."""
-    if tokens > 0:
-        written = min(tokens, usage.cache_write_tokens)
-        return replace(
-            usage,
-            input_tokens=max(0, usage.input_tokens - (tokens - written)),
-            cache_write_tokens=usage.cache_write_tokens - written,
-            cache_read_tokens=usage.cache_read_tokens + tokens,
-        )
-    return replace(
-        usage,
-        cache_write_tokens=usage.cache_write_tokens - tokens,
-        cache_read_tokens=usage.cache_read_tokens + tokens,
-    )
+            return usage.reading(-usage.cache_read_tokens)
+        return usage.reading(round(fitted.share * min(tokens, usage.total_input)) - usage.cache_read_tokens)
 
 
 def _uncached(usage: Usage) -> Usage:

@@ -284,7 +284,8 @@ class LaneQueue:
         first = share.backlogs[family, band.priority].first(now)
         if ticket.cached and first is not None and not first[1].ahead:
             fair = band.head(now)
-            first[1].ahead = fair is None or fair[2] is not first[1]
+            late = first[1].fair_at > ticket.warm_until
+            first[1].ahead = late and (fair is None or fair[2] is not first[1])
         return (BEFORE_ALL + now, *(first or ((LATE, now, ticket.entry), ticket)), share)
 
     def _best(

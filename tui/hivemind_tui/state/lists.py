@@ -219,6 +219,8 @@ COST_KEYS: Mapping[str, Callable[[Cost], Any]] = {
     "in": lambda cost: cost.spent.input,
     "cached": lambda cost: cost.spent.cached,
     "out": lambda cost: cost.spent.output,
+    "saved": lambda cost: cost.spent.saved,
+    "lost": lambda cost: cost.spent.lost,
     "wasted": lambda cost: cost.spent.wasted,
     "unpriced": lambda cost: cost.spent.unpriced,
     "estimated": lambda cost: cost.spent.estimated,
