@@ -11,6 +11,8 @@ from operator import attrgetter
 from typing import Any, cast
 
 from hivemind.scheduler import events as ev
+from hivemind.scheduler.admission.warm_first import WORTH
+from hivemind.scheduler.admission.warmth import Caching
 from hivemind.scheduler.agents import process_of
 from hivemind.scheduler.types import Price, Priority, Usage
 from hivemind.text.amounts import ceiling
@@ -95,6 +97,12 @@ class AgentFold(AgentState):
             self.earlier_tokens, self.step_tokens, self.step = self._tokens_before(step), 0, step
         self.step_tokens += tokens
         self.shown_in = -1
+
+    def cached(self, caching: Caching, usage: Usage, began_at: float) -> None:
+        """Note for how long the provider keeps the prompt of an answer that began then."""
+        if caching.tokens(usage) >= WORTH:
+            self.cache_kept_s = caching.keeps_s(usage, self.cache_kept_s)
+            self.warm_until = began_at + self.cache_kept_s
 
     def _tokens_before(self, step: int) -> tuple[int, ...]:
         """Return the tokens of the steps before this one, as many as are kept."""
@@ -209,6 +217,8 @@ class AgentFold(AgentState):
         view.error_over = self.answered_at > self.error_at
         view.refused_s = at - self.refused_at if refused else None
         view.refusal = self.refusal
+        warm_until = self.warm_until
+        view.warm_s = (warm_until - at if warm_until > at else 0.0) if warm_until else None
         view.expired_waiting = self.expired_waiting
         view.expired_thinking = self.expired_thinking
         view.switched = self.switched

@@ -298,6 +298,7 @@ AGENT_RULES: Mapping[str, Rule | None] = {
     "error_over": _first,
     "refused_s": _first,
     "refusal": _first,
+    "warm_s": _most,
     "expired_waiting": sum,
     "expired_thinking": sum,
     "switched": sum,

@@ -148,6 +148,8 @@ class AgentView:
     """Since it was refused, if nothing of it was answered since; None: something was, or it never was refused."""
     refusal: str = ""
     """Why it was refused last."""
+    warm_s: float | None = None
+    """Until its last prompt leaves the provider's cache; 0: it has. None: none was there."""
     expired_waiting: float = 0.0
     """Dollars for writing prompts anew that left the provider's cache while its requests waited here."""
     expired_thinking: float = 0.0
@@ -217,6 +219,10 @@ class AgentState:
     refused_at: float = 0.0
     refusal: str = ""
     answered_at: float = 0.0
+    warm_until: float = 0.0
+    """When its last prompt leaves the provider's cache; 0: none was there."""
+    cache_kept_s: float = 0.0
+    """For how long a use keeps it there."""
     expired_waiting: float = 0.0
     expired_thinking: float = 0.0
     switched: float = 0.0

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from hivemind.scheduler.admission.warmth import CACHING, HOUR_S, LEAST, ON_THE_WAY_S, SHRUNK, STEP, Cached
+from hivemind.scheduler.admission.warmth import CACHING, ON_THE_WAY_S, SHRUNK, STEP, Cached
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import Request, Usage
 
@@ -103,11 +103,8 @@ class Estimators:
         caching, request = self.caching, ticket.request
         if caching is None:
             return None
-        read = usage.cache_read_tokens
-        tokens, new, unread = read + usage.cache_write_tokens, usage.input_tokens, usage.total_input - read
-        if caching.automatic:
-            tokens, new = tokens + new, 0
-        if tokens < LEAST:
+        read, tokens = usage.cache_read_tokens, caching.tokens(usage)
+        if not tokens:
             return None
         own, size_chars = self._agents.get(request.agent), request.size_chars
         if own is None or (mine := own.get(request.model)) is None:
@@ -123,13 +120,11 @@ class Estimators:
             elsewhere = last.tokens - read if last.begins(size_chars) and SHRUNK * size_chars <= last.size_chars else 0
             if elsewhere > 0:
                 lost, expired_at = elsewhere, math.inf
-        if usage.cache_write_tokens or not cache.kept_s:
-            hour = 0 < usage.cache_write_tokens == usage.cache_write_1h_tokens
-            cache.kept_s = HOUR_S if hour else caching.kept_s
+        cache.kept_s = caching.keeps_s(usage, cache.kept_s)
         cache.until = began_at + cache.kept_s - ON_THE_WAY_S
         cache.tokens = tokens - tokens % STEP if caching.automatic else tokens
-        cache.new, cache.size_chars = new, size_chars
-        return None if warm and lost <= 0 else (max(0, min(lost, unread)), expired_at)
+        cache.new, cache.size_chars = usage.total_input - tokens, size_chars
+        return None if warm and lost <= 0 else (max(0, min(lost, usage.total_input - read)), expired_at)
 
     def fresh_input(self, ticket: Ticket, so_far: Usage | None) -> float:
         """Return the input tokens that an answer which begins had to compute: as stated, else by the agent's last

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from hivemind.scheduler.types import Usage
+
 LEAST = 1024
 """Tokens of the shortest prefix that any of these providers keeps; for some models it is 2,048 or 4,096."""
 SHRUNK = 0.9
@@ -27,6 +29,18 @@ class Caching:
     """Seconds from the last use of a prefix."""
     automatic: bool
     """Of each prompt, so that an answer that states no cache was still written to one."""
+
+    def tokens(self, usage: Usage) -> int:
+        """Return how many tokens of a prompt are in the cache when the answer to it has begun; 0: too few."""
+        tokens = usage.cached + (usage.input_tokens if self.automatic else 0)
+        return tokens if tokens >= LEAST else 0
+
+    def keeps_s(self, usage: Usage, before_s: float) -> float:
+        """Return for how long, if its agent's prompts were kept for `before_s`, 0 for not at all: what is only read
+        stays for as long as before."""
+        if before_s and not usage.cache_write_tokens:
+            return before_s
+        return HOUR_S if 0 < usage.cache_write_tokens == usage.cache_write_1h_tokens else self.kept_s
 
 
 CACHING = {

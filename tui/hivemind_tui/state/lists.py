@@ -175,6 +175,7 @@ AGENT_KEYS: Mapping[str, Callable[[AgentView], Any]] = {
     "out": lambda agent: agent.usage.output_tokens,
     "cost": lambda agent: agent.dollars,
     "budget": lambda agent: share_of(agent.budget),
+    "cache": lambda agent: agent.warm_s,
     "waits": lambda agent: agent.waiting_s,
     "activity": lambda agent: sum(agent.activity),
     "ttft": lambda agent: agent.ttft_s,
