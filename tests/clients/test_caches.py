@@ -76,7 +76,7 @@ def test_the_order_saves_dollars_and_the_ledger_is_the_providers_account(monkeyp
         monkeypatch.setattr(module, "WORTH", math.inf)
     without = both()
     for run in (with_order, without):
-        for sdk, (totals, account, seen) in run.items():
+        for totals, account, seen in run.values():
             sums = {part: sum(account[f"agent-{n}"][part] for n in range(AGENTS)) for part in ("dollars", "lost")}
             assert totals.dollars == pytest.approx(sums["dollars"], abs=0.005)
             assert totals.expired_waiting + totals.expired_thinking == pytest.approx(sums["lost"], abs=0.005)

@@ -167,7 +167,7 @@ def test_dollars_of_other_models_and_with_caches_on(tmp_path: Path) -> None:
     price = prices_at(recording.began.wall)
 
     def dollars(*texts: str) -> float:
-        return simulate(recording, parse_changes(texts), price=price).dollars
+        return simulate(recording, parse_changes(texts), price=price).dollars or 0.0
 
     usages = [Usage(20_000 + 1_000 * n, output_tokens=100) for n in range(10)]
     for model, *texts in ((DEAR,), ("claude-haiku-4-5", "provider.model=claude-haiku-4-5")):
