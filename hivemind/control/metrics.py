@@ -119,6 +119,7 @@ def _totals(world: Snapshot) -> Iterator[Metric]:
         ("cache_saved_dollars", "Not spent, since prompts were read thanks to the order.", totals.order_saved),
         ("cache_expired_waiting_dollars", "For prompts that expired while they waited here.", totals.expired_waiting),
         ("cache_expired_before_dollars", "For those that had expired before.", totals.expired_thinking),
+        ("cache_switched_dollars", "For those in another model's or upstream's cache.", totals.switched),
     ):
         yield _counter(name, help_text, (), [((), value)])
     yield _counter("tokens", "Tokens used, by kind.", ("kind",), _by_kind((), totals.usage))
@@ -199,6 +200,7 @@ _OF_AN_AGENT: tuple[tuple[str, str, Callable[[AgentView], float]], ...] = (
     ("agent_cache_saved_dollars", "Not spent, thanks to the order of requests.", lambda agent: agent.order_saved),
     ("agent_cache_expired_waiting_dollars", "For prompts that expired here.", lambda agent: agent.expired_waiting),
     ("agent_cache_expired_before_dollars", "For those expired before.", lambda agent: agent.expired_thinking),
+    ("agent_cache_switched_dollars", "For those in another's cache.", lambda agent: agent.switched),
     ("agent_wait_seconds", "Waited in the queue and between attempts, all requests.", lambda agent: agent.waited_s),
     ("agent_served_seconds", "From arrival to last byte, over its finished requests.", lambda agent: agent.served_s),
 )

@@ -77,6 +77,10 @@ class TokenSpending(Struct):
     estimated: int = 0
     """Tokens that the provider didn't state."""
     dollars: float = 0.0
+    lost: float = 0.0
+    """Dollars for prompts that weren't read from a cache because they had expired, or were in another's."""
+    saved: float = 0.0
+    """Dollars not spent thanks to the order of requests."""
 
     def use(self, usage: Usage, dollars: float | None, wasted: bool) -> None:
         """Add the usage of an attempt."""
@@ -99,6 +103,8 @@ class TokenSpending(Struct):
         self.unpriced += other.unpriced
         self.estimated += other.estimated
         self.dollars += other.dollars
+        self.lost += other.lost
+        self.saved += other.saved
 
 
 class Cost(Struct):
@@ -221,6 +227,8 @@ class _Column(Struct):
     isn't priced yet."""
     spent: dict[tuple[str, str], Cost] = field(default_factory=dict)
     """By agent and model."""
+    cached: list[ev.PromptCached] = field(default_factory=list)
+    """What isn't priced yet."""
     lines: list[Line] = field(default_factory=list)
     lost: int = 0
 
@@ -290,16 +298,20 @@ class PartFold:
             self.offset = file.tell() - len(line)
         self.at = until
         for column in self.columns.values():
-            if column.used:
+            if column.used or column.cached:
                 self._priced(column, price)
         return self
 
     def _priced(self, column: _Column, price: Price) -> None:
-        for (agent, model, lane, tier, wasted, _), sums in column.used.items():
-            plain, read, write, output, hour, estimated, count, ended = sums
-            spent = column.spent.get((agent, model))
-            if spent is None:
-                spent = column.spent[agent, model] = Cost()
+        for cached in column.cached:
+            sums = column.spent.setdefault((cached.agent, cached.model), Cost()).spent
+            dollars = cached.dollars(self._providers.get(cached.lane, ""), price)
+            sums.saved += dollars if cached.why == "order" else 0.0
+            sums.lost += 0.0 if cached.why == "order" else dollars
+        column.cached = []
+        for (agent, model, lane, tier, wasted, _), counts in column.used.items():
+            plain, read, write, output, hour, estimated, count, ended = counts
+            spent = column.spent.setdefault((agent, model), Cost())
             spent.requests += ended
             if count:
                 usage = Usage(plain, read, write, output, hour, estimated, tier, count)
@@ -377,6 +389,9 @@ class PartFold:
         sums[6] += usage is not None
         sums[7] += ended
 
+    def _prompt_cached(self, event: Any) -> None:
+        self._column.cached.append(event)
+
     def _sampled(self, event: Any) -> None:
         for lane in event.lanes:
             self._gauge(lane)
@@ -443,6 +458,7 @@ _TAKES: Mapping[type[ev.Event], str] = {
     ev.AttemptFailed: "_failed",
     ev.Abandoned: "_left",
     ev.Refused: "_refused",
+    ev.PromptCached: "_prompt_cached",
     ev.Sampled: "_sampled",
     ev.LevelChanged: "_level_changed",
     ev.Commanded: "_commanded",

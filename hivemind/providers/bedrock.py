@@ -14,16 +14,16 @@ from hivemind.providers.dialect import encode
 from hivemind.providers.errors import ErrorObject, classify_event
 from hivemind.providers.failing import finish_failure
 from hivemind.providers.frames import frame
-from hivemind.providers.json_fields import Shape
+from hivemind.providers.json_fields import Members, Shape
 from hivemind.providers.known import named_by
-from hivemind.providers.outline import size_chars
+from hivemind.providers.outline import PREFIX, prefix, size_chars
 from hivemind.providers.sse import fields
 from hivemind.scheduler.types import Failure
 
 _ERRORS = {400: "validationException", 429: "throttlingException", 503: "serviceUnavailableException"}
 
 _CONFIG = Shape("maxTokens:count")
-_REQUEST = Shape("max_tokens:count", inferenceConfig=_CONFIG)
+_REQUEST = Shape("max_tokens:count tools toolConfig system messages", inferenceConfig=_CONFIG)
 _EVENT = Shape("delta stopReason:text")
 _DELTA = Shape("text toolUse reasoningContent")
 _EMPTY = re.compile(rb'"(?:generation|outputText|completion|text)"\s{0,4}:\s{0,4}""')
@@ -91,6 +91,7 @@ class Bedrock(Anthropic):
             stream=stream is True,
             size_chars=size_chars(body),
             max_output_tokens=json_fields.count(request, "max_tokens") or config,
+            prefix=_prefix(model, request, body),
             form=StreamForm.FRAMES if stream else StreamForm.WHOLE,
         )
 
@@ -108,6 +109,14 @@ class Bedrock(Anthropic):
     def keepalive(self, client: str) -> bytes:
         """Return nothing: no frame is skipped by every client."""
         return b""
+
+
+def _prefix(model: str, request: Members, body: bytes) -> int:
+    """Return what the cache knows the prompt by, which converse marks in its own way, and invoke in Claude's."""
+    if len(body) < PREFIX:
+        return 0
+    mark = b'"cachePoint"' if b'"cachePoint"' in body else b'"cache_control"'
+    return prefix(model, map(request.get, ("tools", "toolConfig", "system")), request.get("messages"), mark)
 
 
 def _exception(status: int) -> str:

@@ -12,7 +12,7 @@ from hivemind.providers.dialect import Dialect, encode, failure_status
 from hivemind.providers.errors import ErrorObject, classify_event, is_error
 from hivemind.providers.failing import failure_in
 from hivemind.providers.json_fields import Members, Shape
-from hivemind.providers.outline import size_chars
+from hivemind.providers.outline import PREFIX, prefix, size_chars
 from hivemind.providers.sse import fields
 from hivemind.providers.taps import Reader
 from hivemind.providers.tiers import tier_of
@@ -41,7 +41,7 @@ _STATUS_NAMES = {
 
 _REQUEST = Shape(
     "model stream generationConfig generation_config previous_interaction_id store background"
-    " serviceTier:text service_tier:text request"
+    " serviceTier:text service_tier:text request cachedContent systemInstruction system_instruction tools contents"
 )
 _GENERATION = Shape("maxOutputTokens max_output_tokens")
 _CHUNK = Shape(
@@ -170,6 +170,7 @@ class Google(Dialect):
             max_output_tokens=json_fields.count(generation, "maxOutputTokens", "max_output_tokens"),
             continues_state=stored or json_fields.filled(request, "previous_interaction_id"),
             tier=tier_of(_tier(request)),
+            prefix=_prefix(unquote(call[1]) if call else json_fields.text(outer, "model"), request, body),
             begins="background" if background else None,
             form=form,
         )
@@ -195,6 +196,14 @@ class Google(Dialect):
     def keepalive(self, client: str) -> bytes:
         """Return a newline; Google's parsers treat anything else as content."""
         return b"\n"
+
+
+def _prefix(model: str, request: Members, body: bytes) -> int:
+    """Return what an implicit cache knows the prompt by; 0 where it begins with a cache that was made before."""
+    if len(body) < PREFIX or json_fields.filled(request, "cachedContent"):
+        return 0
+    parts = map(request.get, ("systemInstruction", "system_instruction", "tools"))
+    return prefix(model, parts, request.get("contents"))
 
 
 def _tier(request: Members) -> str:

@@ -75,15 +75,22 @@ class PromptCached(TicketEvent, frozen=True):
     requests were sent."""
 
     model: str
-    why: Literal["waited", "thought", "order"]
-    """It expired while its request waited here, or before its agent sent that; or it was read because of the order."""
+    why: Literal["waited", "thought", "switched", "order"]
+    """It expired while its request waited here, or before its agent sent that; or it is in the cache of the model or
+    upstream that the agent used before; or it was read because of the order."""
     tokens: int
+    usage: Usage = Usage()
+    """What the request has used, which the price of these tokens depends on."""
 
     def dollars(self, provider: str, price: Price) -> float:
-        """Return by how much writing them costs more than reading them; 0 where no price is known."""
-        wrote = price(provider, self.model, Usage(cache_write_tokens=self.tokens))
-        read = price(provider, self.model, Usage(cache_read_tokens=self.tokens))
-        return 0.0 if wrote is None or read is None else wrote - read
+        """Return by how much it costs more that they aren't read; 0 where no price is known."""
+        ordered = self.why == "order"
+        usage = self.usage
+        if not usage.total_input:
+            usage = Usage(cache_read_tokens=self.tokens) if ordered else Usage(cache_write_tokens=self.tokens)
+        paid = price(provider, self.model, usage)
+        otherwise = price(provider, self.model, usage.reading(-self.tokens if ordered else self.tokens))
+        return 0.0 if paid is None or otherwise is None else abs(paid - otherwise)
 
 
 class Progress(TicketEvent, frozen=True):

@@ -239,15 +239,15 @@ class Lane:
         request = ticket.request
         head = now, ticket.id, request.agent, self.key, request.model
         if ticket.ahead and usage.cache_read_tokens >= LEAST:
-            self._emit(ev.PromptCached(*head, "order", usage.cache_read_tokens))
+            self._emit(ev.PromptCached(*head, "order", usage.cache_read_tokens, usage))
         if news is None:
             return
         again, expired_at = news
-        if again >= LEAST:
-            why: Literal["waited", "thought"] = (
-                "waited" if ticket.arrived_at - request.waited_s < expired_at else "thought"
-            )
-            self._emit(ev.PromptCached(*head, why, again))
+        if again:
+            why: Literal["switched", "waited", "thought"] = "thought"
+            if ticket.arrived_at - request.waited_s < expired_at:
+                why = "switched" if expired_at == math.inf else "waited"
+            self._emit(ev.PromptCached(*head, why, again, usage))
         if len(ticket.agent.tickets) == 1:
             return
         for other in islice(ticket.agent.tickets.values(), MOST_WARMED):
@@ -457,7 +457,7 @@ class Lane:
         self.retries.note(ok=True)
         if so_far is not None and not whole:
             ticket.kept = True
-            news = self.estimators.keep(ticket.request, so_far, now)
+            news = self.estimators.keep(ticket, so_far, now)
             if news is not None or ticket.ahead:
                 self._cached_anew(now, ticket, so_far, news)
         if ticket.fault is not None:
@@ -525,7 +525,7 @@ class Lane:
         outputs = 0
         if usage is not None:
             if not ticket.kept:
-                news = self.estimators.keep(ticket.request, usage, ticket.granted_at + (ticket.ttft_s or 0.0))
+                news = self.estimators.keep(ticket, usage, ticket.granted_at + (ticket.ttft_s or 0.0))
                 self._cached_anew(now, ticket, usage, news)
             inputs, outputs = self.estimators.learn(ticket.request, usage), usage.output_tokens
         took_s, ttft_s = now - ticket.granted_at, ticket.ttft_s

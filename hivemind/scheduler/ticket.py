@@ -92,6 +92,8 @@ class Agent:
     """By when the turns of its requests have to come, if its runner says so."""
     kept_until: float = -math.inf
     """When the long windows are whole again because of which its last request was refused."""
+    cache: Any = None
+    """The last prompt of it that a provider keeps, a :class:`.warmth.Cached`."""
     ended: bool = False  # its process has ended, so it isn't live until its next request
     held: bool = False
     """Its tickets are left out of the queue's order: it is paused, short of budget, or its task waits."""
@@ -207,6 +209,8 @@ class Ticket(Struct, eq=False):
     cached: int = 0
     """Of its input tokens, those that it likely reads from the provider's cache, if it is sent in time."""
     warm_until: float = -math.inf  # when they expire there
+    fair_at: float = 0.0
+    """When it would be sent after all that waited when it came; 0: there is no other order."""
     ahead: bool = False
     """It is sent ahead of its turn, or after another one, so that it reads what it would have written."""
     follows_until: float = 0.0  # it may wait until then for another one that writes its prefix; 0: it hasn't

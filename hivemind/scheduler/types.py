@@ -12,6 +12,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from hivemind.records import replace
+
 
 class Priority(IntEnum):
     """Nice levels, most urgent first (paper, Priority Queue with Dependency DAG)."""
@@ -124,6 +126,21 @@ class Usage(Struct, frozen=True):
             self.cache_write_1h_tokens,
             estimated,
             self.tier,
+        )
+
+    def reading(self, tokens: int) -> Usage:
+        """Return the usage with so many more tokens read from a cache instead of written or plain; negative: with
+        fewer read and as many more written, for an hour if all others are."""
+        tokens = max(-self.cache_read_tokens, min(tokens, self.input_tokens + self.cache_write_tokens))
+        written = min(tokens, self.cache_write_tokens)
+        hour = self.cache_write_1h_tokens
+        hour = hour - written if 0 < hour == self.cache_write_tokens else max(0, hour - max(0, written))
+        return replace(
+            self,
+            input_tokens=self.input_tokens - (tokens - written),
+            cache_read_tokens=self.cache_read_tokens + tokens,
+            cache_write_tokens=self.cache_write_tokens - written,
+            cache_write_1h_tokens=hour,
         )
 
     def __add__(self, other: Usage) -> Usage:

@@ -12,6 +12,8 @@ from typing import Any
 from msgspec import field
 
 from hivemind.scheduler import events as ev
+from hivemind.scheduler.admission.warm_first import WORTH
+from hivemind.scheduler.admission.warmth import Caching
 from hivemind.scheduler.agents import process_of
 from hivemind.scheduler.types import Price, Priority, Usage
 from hivemind.text.amounts import ceiling
@@ -95,6 +97,12 @@ class AgentFold(AgentState, eq=False):
             self.earlier_tokens, self.step_tokens, self.step = self._tokens_before(step), 0, step
         self.step_tokens += tokens
         self.shown_in = -1
+
+    def cached(self, caching: Caching, usage: Usage, began_at: float) -> None:
+        """Note for how long the provider keeps the prompt of an answer that began then."""
+        if caching.tokens(usage) >= WORTH:
+            self.cache_kept_s = caching.keeps_s(usage, self.cache_kept_s)
+            self.warm_until = began_at + self.cache_kept_s
 
     def _tokens_before(self, step: int) -> tuple[int, ...]:
         """Return the tokens of the steps before this one, as many as are kept."""
@@ -209,8 +217,10 @@ class AgentFold(AgentState, eq=False):
             error_over=self.answered_at > self.error_at,
             refused_s=at - self.refused_at if refused else None,
             refusal=self.refusal,
+            warm_s=(self.warm_until - at if self.warm_until > at else 0.0) if self.warm_until else None,
             expired_waiting=self.expired_waiting,
             expired_thinking=self.expired_thinking,
+            switched=self.switched,
             order_saved=self.order_saved,
         )
 
@@ -295,7 +305,12 @@ _DEEPEST = 16
 """Ancestors looked at, as requests name their parents themselves and may name any number."""
 
 
-_CACHED = {"waited": "expired_waiting", "thought": "expired_thinking", "order": "order_saved"}
+_CACHED = {
+    "waited": "expired_waiting",
+    "thought": "expired_thinking",
+    "switched": "switched",
+    "order": "order_saved",
+}
 
 
 class Costs:

@@ -299,8 +299,10 @@ AGENT_RULES: Mapping[str, Rule | None] = {
     "error_over": _first,
     "refused_s": _first,
     "refusal": _first,
+    "warm_s": _most,
     "expired_waiting": sum,
     "expired_thinking": sum,
+    "switched": sum,
     "order_saved": sum,
 }
 """By field; the one that was seen last counts first."""
@@ -320,6 +322,7 @@ TOTALS_RULES: Mapping[str, Rule | None] = {
     "unpriced": sum,
     "expired_waiting": sum,
     "expired_thinking": sum,
+    "switched": sum,
     "order_saved": sum,
 }
 LANE_RULES: Mapping[str, Rule | None] = {

@@ -147,10 +147,14 @@ class AgentView(Struct, frozen=True):
     """Since it was refused, if nothing of it was answered since; None: something was, or it never was refused."""
     refusal: str = ""
     """Why it was refused last."""
+    warm_s: float | None = None
+    """Until its last prompt leaves the provider's cache; 0: it has. None: none was there."""
     expired_waiting: float = 0.0
     """Dollars for writing prompts anew that left the provider's cache while its requests waited here."""
     expired_thinking: float = 0.0
     """Dollars for those that had left it before the agent sent its request."""
+    switched: float = 0.0
+    """Dollars for those that are in the cache of another model or upstream, which the agent used before."""
     order_saved: float = 0.0
     """Dollars not spent because a prompt was read from the cache thanks to the order of requests."""
 
@@ -213,8 +217,13 @@ class AgentState(Struct):
     refused_at: float = 0.0
     refusal: str = ""
     answered_at: float = 0.0
+    warm_until: float = 0.0
+    """When its last prompt leaves the provider's cache; 0: none was there."""
+    cache_kept_s: float = 0.0
+    """For how long a use keeps it there."""
     expired_waiting: float = 0.0
     expired_thinking: float = 0.0
+    switched: float = 0.0
     order_saved: float = 0.0
 
 
@@ -311,8 +320,9 @@ class Totals(Struct, frozen=True):
     unpriced: int = 0
     """Tokens of models whose price isn't known."""
     expired_waiting: float = 0.0
-    """Of all agents together, as in :class:`AgentView`, and the two below."""
+    """Of all agents together, as in :class:`AgentView`, and the three below."""
     expired_thinking: float = 0.0
+    switched: float = 0.0
     order_saved: float = 0.0
 
 

@@ -107,6 +107,7 @@ class Counts(Struct):
     """What they had used by their last such request."""
     expired_waiting: float = 0.0
     expired_thinking: float = 0.0
+    switched: float = 0.0
     order_saved: float = 0.0
 
 

@@ -19,6 +19,7 @@ from msgspec import structs
 
 from hivemind.records import replace
 from hivemind.scheduler import events as ev
+from hivemind.scheduler.admission.warmth import CACHING
 from hivemind.scheduler.events import LaneState, WorkState
 from hivemind.scheduler.types import Price, Priority, Usage
 from hivemind.world.agents import AgentFold, Budgets, Costs, agent_values, ceiling_before, over
@@ -357,8 +358,12 @@ class World:
             vitals.finished(event.at, tokens)
             counts.usage += usage
             agent.used(usage, tokens, vitals.number)
-            self._costs.note(event.at, agent, self._open.providers.get(event.lane, ""), event.model, usage)
+            provider = self._open.providers.get(event.lane, "")
+            self._costs.note(event.at, agent, provider, event.model, usage)
         ticket = self._open.ended(event)
+        if usage is not None and ticket is not None and (caching := CACHING.get(provider)) is not None:
+            last = ticket.attempts[-1]
+            agent.cached(caching, usage, last.first_content_at or last.granted.at)
         if ticket is not None and not ticket.arrived.stream and ticket.attempts:
             self._usual.began(ticket, event.at - ticket.attempts[-1].granted.at)
         self._over(ticket)
@@ -720,6 +725,7 @@ class World:
             unpriced=counts.usage.total + counts.wasted.total - counts.priced,
             expired_waiting=counts.expired_waiting,
             expired_thinking=counts.expired_thinking,
+            switched=counts.switched,
             order_saved=counts.order_saved,
         )
 

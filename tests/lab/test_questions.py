@@ -6,14 +6,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab.kit import LANE, failed, recorded, request, served
+from lab.kit import FREE, LANE, failed, recorded, request, served
 from msgspec import structs
 
 from hivemind.errors import UsageError
-from hivemind.lab.simulate.overrides import Change, parse_changes
+from hivemind.lab.simulate.altered import altered
+from hivemind.lab.simulate.overrides import Change, parse_changes, questions
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.simulate.scenario_file import scenario
 from hivemind.lab.simulate.simulation import simulate
+from hivemind.prices import prices_at
+from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Usage, WindowKind, WindowReading
 
@@ -31,6 +34,8 @@ from hivemind.scheduler.types import FailureKind, Usage, WindowKind, WindowReadi
         ("provider.cache=5m", Change("provider.cache", "5m")),
         ("provider.outage=90s@10m", Change("provider.outage", "90s@10m")),
         ("provider.latency=x0.5", Change("provider.latency", "x0.5")),
+        ("provider.model=claude-haiku-4-5", Change("provider.model", "claude-haiku-4-5")),
+        ("provider.tier=4", Change("provider.tier", "4")),
         ("agents=x2", Change("agents", "x2")),
         ("agents=40", Change("agents", "40")),
     ],
@@ -137,6 +142,46 @@ def test_caches(tmp_path: Path) -> None:
     without = recorded(tmp_path, served(0.0, 1, "ann"))
     with pytest.raises(UsageError, match="mock read nothing from a cache in the recording"):
         simulate(without, parse_changes(["provider.cache=none"]))
+
+
+DEAR = "claude-opus-4-5"
+
+
+def growing(at: float, ticket: int, usage: Usage) -> Iterator[ev.Event]:
+    """A request of ann's to Anthropic."""
+    for event in served(at, ticket, "ann", takes_s=2.0):
+        if isinstance(event, ev.Arrived):
+            yield structs.replace(event, model=DEAR, family=DEAR)
+        elif isinstance(event, ev.Finished):
+            yield structs.replace(event, model=DEAR, usage=usage)
+        else:
+            yield event
+    reading = WindowReading(WindowKind.INPUT, 500_000, 400_000, 12.0)
+    yield ev.LimitsRead(at + 2.0, LANE, DEAR, (reading,))
+
+
+def test_dollars_of_other_models_and_with_caches_on(tmp_path: Path) -> None:
+    """At the other model's price; and where nothing was cached, reads and writes as that provider's cache would do."""
+    asked = [growing(10.0 * n, n + 1, Usage(20_000 + 1_000 * n, output_tokens=100)) for n in range(10)]
+    recording = recorded(tmp_path, *asked, lane=replace(FREE, provider="anthropic"))
+    price = prices_at(recording.began.wall)
+
+    def dollars(*texts: str) -> float:
+        return simulate(recording, parse_changes(texts), price=price).dollars or 0.0
+
+    usages = [Usage(20_000 + 1_000 * n, output_tokens=100) for n in range(10)]
+    for model, *texts in ((DEAR,), ("claude-haiku-4-5", "provider.model=claude-haiku-4-5")):
+        assert dollars(*texts) == pytest.approx(sum(price("anthropic", model, usage) or 0 for usage in usages))
+    warm = [Usage(0, 19_000 + 1_000 * n, 1_000, 100) if n else Usage(0, 0, 20_000, 100) for n in range(10)]
+    assert dollars("provider.cache=5m") == pytest.approx(sum(price("anthropic", DEAR, usage) or 0 for usage in warm))
+    cold = [Usage(0, 0, usage.total_input, 100) for usage in usages]
+    assert dollars("provider.cache=5s") == pytest.approx(sum(price("anthropic", DEAR, usage) or 0 for usage in cold))
+    with pytest.raises(UsageError, match="no price of such a model is known"):
+        simulate(recording, parse_changes(["provider.model=no-such-model"]))
+    (limit,) = altered(recording, questions(parse_changes(["provider.tier=4"]))).providers[LANE].limits
+    assert limit.limit == 10_000_000
+    with pytest.raises(UsageError, match="must be one of start"):
+        simulate(recording, parse_changes(["provider.tier=9"]))
 
 
 def test_an_outage(tmp_path: Path) -> None:

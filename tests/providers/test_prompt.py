@@ -9,7 +9,9 @@ import timeit
 import pytest
 
 from hivemind.providers.anthropic import Anthropic
+from hivemind.providers.bedrock import Bedrock
 from hivemind.providers.dialect import Dialect
+from hivemind.providers.google import Google
 from hivemind.providers.openai import OpenAIChat, OpenAIResponses
 from hivemind.providers.outline import PICTURE_CHARS, size_chars
 
@@ -90,6 +92,15 @@ def chat(system: str = LONG, say: str = "hi") -> Body:
     return {"model": "m", "messages": [{"role": "system", "content": system}, {"role": "user", "content": say}]}
 
 
+def google(system: str = LONG, say: str = "hi", **more: object) -> Body:
+    return {"systemInstruction": {"parts": [{"text": system}]}, "contents": [{"parts": [{"text": say}]}], **more}
+
+
+def converse(system: str = LONG, say: str = "hi", mark: str = "cachePoint") -> Body:
+    blocks = [{"text": system}, {mark: {"type": "default"}}]
+    return {"system": blocks, "messages": [{"role": "user", "content": [{"text": say}]}]}
+
+
 @pytest.mark.parametrize(
     ("dialect", "bodies", "same"),
     [
@@ -100,6 +111,12 @@ def chat(system: str = LONG, say: str = "hi") -> Body:
         (Anthropic(), (anthropic(say=LONG + "a"), anthropic(say=LONG + "b")), True),  # grown, or another end
         (Anthropic(), (anthropic(system="short"),), False),
         (Anthropic(), (anthropic(none=1),), False),  # nothing asks to keep it
+        (Google(), (google(), google(say="ho")), True),
+        (Google(), (google(), google(system=OTHER)), False),
+        (Google(), (google(cachedContent="cachedContents/1"),), False),  # it was written before
+        (Bedrock(), (converse(), converse(say="ho")), True),
+        (Bedrock(), (converse(mark="none"),), False),
+        (Bedrock(), (anthropic(), anthropic(say="ho")), True),  # invoke
         (OpenAIChat(), (chat(), chat(say="ho")), True),
         (OpenAIChat(), (chat(), chat(system=OTHER)), False),
         (OpenAIResponses(), ({"instructions": LONG, "input": "a"}, {"instructions": LONG, "input": "b"}), True),

@@ -10,6 +10,7 @@ import pytest
 from scheduler.driving import Hands, lane_config, request
 from scheduler.warm_world import World
 
+from hivemind.records import replace
 from hivemind.scheduler.admission import warm_first
 from hivemind.scheduler.admission.estimate import Estimators
 from hivemind.scheduler.admission.warm_first import BOUND, FEW, WORTH, WarmFirst
@@ -64,13 +65,38 @@ def test_ten_fleets_cost_about_as_little_as_could_be(name: str) -> None:
         assert mean(sorted(each.waits)[950] for each in worlds) <= 0.1
 
 
+LEDGERS = [
+    World(0, rpm=9, agents=40),
+    World(0, rpm=3),
+    World(0, itpm=60e3, switches=0.2, hour=0.3),
+    World(0, rpm=4, switches=0.1),
+    World(0, rpm=3, hour=0.5, sizes=(10e3, 90e3, 120e3)),
+    World(0, rpm=3, provider="openai", switches=0.05),
+    World(0, rpm=4, provider="google", switches=0.1),
+]
+
+
+@pytest.mark.parametrize("seeds", [range(1), pytest.param(range(1, 11), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("like", LEDGERS, ids=range(len(LEDGERS)))
+def test_the_ledger_is_the_providers_account_to_the_cent(like: World, seeds: range) -> None:
+    """By agent, of what expired while requests waited here, before they came, and of what another model has."""
+    for seed in seeds:
+        world = replace(like, seed=seed, requests=25 if len(seeds) == 1 else 50).run()
+        told = {about: dollars for about, dollars in world.ledger.items() if about[1] not in ("order", "spent")}
+        assert {each for each in told.values() if each}
+        for about in world.account | told:
+            assert world.account[about] == pytest.approx(told.get(about, 0.0), abs=0.005)
+        assert sum(told.values()) == pytest.approx(sum(world.account.values()), abs=0.005)
+        assert world.ledger["", "spent"] == pytest.approx(world.dollars, abs=0.005)
+
+
 def after(provider: str, *answers: tuple[int, Usage, float]) -> Ticket:
     """Return a ticket that comes a second after these answers: their prompts' characters, usage and beginnings."""
     estimators, agent = Estimators(provider), Agent("a", 0.0)
     for size, usage, began_at in answers:
         asked = request("a", size=size)
-        estimators.keep(asked, usage, began_at)
-    ticket = Ticket(1, asked, agent, provider, Priority.NORMAL, began_at, began_at, math.inf)
+        ticket = Ticket(1, asked, agent, provider, Priority.NORMAL, began_at, began_at, math.inf)
+        estimators.keep(ticket, usage, began_at)
     estimators.guess(ticket, began_at + 1)
     return ticket
 

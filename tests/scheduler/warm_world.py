@@ -2,38 +2,76 @@
 
 A model of a fleet of coding agents, as in the simulation that the order was designed by: prompts grow from 30 to 150
 thousand tokens and are then compacted, the provider keeps each for five minutes from its last use, and a limit of
-requests or input tokens makes the agents wait.
+requests or input tokens makes the agents wait. The provider's caches and its account are the mock's.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import cache
 from random import Random
 
 from scheduler.driving import LANE
 
+from hivemind.prices import prices_at
+from hivemind.scheduler import events as ev
+from hivemind.scheduler.admission.warmth import CACHING, HOUR_S, STEP
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import Failure, FailureKind, Request, Usage, WindowKind, WindowReading
+from hivemind_mock.provider.cache import Found, Prompt, PromptCaches
+from hivemind_mock.provider.tally import cost
 
-KEPT_S = 300.0
-READ, WRITE, INPUT, OUTPUT = 0.05, 1.25, 2e-6, 10e-6  # prices: parts of that of input, and dollars a token
+MODELS = {
+    "anthropic": ("claude-sonnet-5-5", "claude-opus-5-5"),
+    "openai": ("gpt-5.1", "gpt-5-mini"),
+    "google": ("gemini-3.8-flash", "gemini-2.5-flash"),
+}
+_KINDS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "cache_write_1h_tokens", "output_tokens")
+prices = cache(prices_at)
+
+
+@cache
+def _price(kind: str, provider: str, model: str) -> float:
+    """Dollars a token, by the library that the mock provider asks."""
+    counts = dict.fromkeys(_KINDS, 0) | {kind: 100_000}
+    if kind.startswith("cache_"):
+        counts["input_tokens"] = 100_000
+    if kind == "cache_write_1h_tokens":
+        counts["cache_write_tokens"] = 100_000
+    dollars = cost("openai_chat" if provider == "openai" else provider, model, counts)
+    assert dollars is not None
+    return dollars / 100_000
 
 
 @dataclass
 class Worker:
-    """One agent, its prompt, and what the provider has of it."""
+    """One agent and its prompt."""
 
+    name: str
     prompt: float
     thinks_s: list[float]
     grows: list[float]
     answers: list[float]
-    cached: float = 0.0
-    until: float = -1.0
+    sent: Prompt = field(default_factory=Prompt)
     done: int = 0
     since: float = 0.0  # when its client first sent the present request
+    model: str = ""
+
+    def asks(self, kept_s: float, step: int) -> Prompt:
+        """Return its present prompt, as far as it is whole steps of tokens. It begins with the one before unless that
+        was compacted."""
+        size = round(self.prompt) // step * step
+        if size * 4 < self.sent.size_chars:
+            self.sent = Prompt()
+        ends = self.sent.ends[:]
+        prompt = Prompt(ends, {}, self.sent.size_chars)
+        prompt.add((self.name, self.done), size * 4 - prompt.size_chars, kept_s)
+        self.sent = prompt
+        return prompt
 
 
 @dataclass
@@ -44,39 +82,54 @@ class World:
     rpm: float = 0.0
     itpm: float = 0.0
     agents: int = 20
+    provider: str = "anthropic"
     requests: int = 50
-    dollars: float = 0.0
-    minutes: float = 0.0
-    written_again: int = 0
-    waits: list[float] = field(default_factory=list)
+    sizes: tuple[float, float, float] = (30e3, 60e3, 150e3)
+    """Tokens of the first prompts, from and to, and at which they are compacted."""
+    hour: float = 0.0
+    """Share of agents whose prompts are kept for an hour."""
+    switches: float = 0.0
+    """Share of requests that go to another model than the one before."""
+    dollars: float = field(default=0.0, init=False)
+    minutes: float = field(default=0.0, init=False)
+    written_again: int = field(default=0, init=False)
+    waits: list[float] = field(default_factory=list, init=False)
     """Of each try, to its grant or refusal."""
-    refused: int = 0
-    limited: int = 0
+    refused: int = field(default=0, init=False)
+    limited: int = field(default=0, init=False)
     """Attempts that the provider refused because of its limit."""
+    account: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float), init=False)
+    """The provider's: dollars by agent and by why they wouldn't have been spent, if prompts had been read."""
+    ledger: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float), init=False)
+    """The scheduler's, and what it takes all requests to have cost."""
 
     def run(self) -> World:
         draw = Random(self.seed)
-        prompts = [draw.uniform(30e3, 60e3) for _ in range(self.agents)]
+        low, high, _ = self.sizes
+        prompts = [draw.uniform(low, high) for _ in range(self.agents)]
         thinks = [[draw.lognormvariate(3.6, 0.9) for _ in range(4000)] for _ in prompts]
         grows = [[draw.uniform(500, 3000) for _ in range(4000)] for _ in prompts]
         answers = [[draw.uniform(200, 1500) for _ in range(4000)] for _ in prompts]
-        self._workers = [Worker(*each) for each in zip(prompts, thinks, grows, answers, strict=True)]
+        names, self._caching = map(str, range(self.agents)), CACHING[self.provider]
+        self._workers = [Worker(*each) for each in zip(names, prompts, thinks, grows, answers, strict=True)]
         self._draw, self._left, self._left_at = draw, self.itpm, 0.0
+        self._caches, self._choose = PromptCaches(), Random(-1 - self.seed)
         self._scheduler = Scheduler(SchedulerConfig(), lambda: 0.0)
         self._scheduler.open_lane(
             0.0,
             LANE,
             LaneConfig(
-                *("up", "anthropic", 8, int(self.rpm), int(self.itpm)),
+                *("up", self.provider, 8, int(self.rpm), int(self.itpm)),
                 rpm_binding=True,
                 count_cache_reads=False,
             ),
         )
-        self._heap: list[tuple[float, int, str, Worker | tuple[Ticket, Usage]]] = []
+        self._heap: list[tuple[float, int, str, Worker | tuple[Ticket, Usage, Found]]] = []
         self._numbers, now = 0, 0.0
         for worker in self._workers:
+            worker.model = MODELS[self.provider][0]
             self._at(draw.uniform(0, 60), "first sends", worker)
-        while any(worker.done < self.requests for worker in self._workers):
+        while self._heap or any(worker.done < self.requests for worker in self._workers):
             wake_at = self._scheduler.wake_at()
             if wake_at is not None and (not self._heap or wake_at < self._heap[0][0]):
                 now = max(now, wake_at)
@@ -87,27 +140,32 @@ class World:
             decisions, self._scheduler.decisions = self._scheduler.decisions[:], []
             for ticket in decisions:
                 self._decided(now, ticket)
+            for event in self._scheduler.events:
+                self._told(event)
             self._scheduler.events.clear()
-        self.minutes = now / 60
+            if any(worker.done < self.requests for worker in self._workers):
+                self.minutes = now / 60
         return self
 
-    def _at(self, at: float, what: str, about: Worker | tuple[Ticket, Usage]) -> None:
+    def _at(self, at: float, what: str, about: Worker | tuple[Ticket, Usage, Found]) -> None:
         self._numbers += 1
         heapq.heappush(self._heap, (at, self._numbers, what, about))
 
-    def _happens(self, now: float, what: str, about: Worker | tuple[Ticket, Usage]) -> None:
+    def _happens(self, now: float, what: str, about: Worker | tuple[Ticket, Usage, Found]) -> None:
         if isinstance(about, Worker):
             if what == "first sends":
                 about.since = now
-            name = str(self._workers.index(about))
-            size, waited_s = round(about.prompt * 4), now - about.since
-            request = Request(name, LANE, "m", "m", size, None, True, waited_s=waited_s)
+                if self.switches and self._choose.random() < self.switches:
+                    first, second = MODELS[self.provider]
+                    about.model = second if about.model == first else first
+            size, waited_s = round(about.prompt) * 4, now - about.since
+            request = Request(about.name, LANE, about.model, "m", size, None, True, waited_s=waited_s)
             ticket = self._scheduler.arrive(now, request)
             ticket.tag = about
             if ticket.state is not TicketState.QUEUED:
                 self._decided(now, ticket)
             return
-        ticket, usage = about
+        ticket, usage, found = about
         if what == "begins":
             self._refill(now)
             if self.itpm:
@@ -115,6 +173,7 @@ class World:
                     WindowKind.INPUT, int(self.itpm), int(self._left), (self.itpm - self._left) * 60 / self.itpm
                 )
                 self._scheduler.headers(now, ticket, (reading,))
+            self._caches.keep(now, found)
             self._scheduler.first_content(now, ticket, usage.with_output(1))
             return
         self._scheduler.succeed(now, ticket, 200, usage)
@@ -133,24 +192,51 @@ class World:
             self.refused += 1
             self._at(now + (ticket.refusal.retry_after_s or 0.0), "sends again", worker)
             return
-        read = worker.cached if worker.until > now else 0.0
-        new, answer = worker.prompt - read, worker.answers[worker.done]
+        hour = int(worker.name) < self.hour * self.agents
+        before = worker.sent
+        automatic = self._caching.automatic
+        prompt = worker.asks(HOUR_S if hour else self._caching.kept_s, STEP if automatic else 1)
+        where = "key", worker.model
+        found = self._caches.look(now, where, worker.name, prompt)
+        new, answer = round(worker.prompt) - found.read, worker.answers[worker.done]
         self._refill(now)
         if self.itpm and self._left < 0.9 * min(new, self.itpm) - 1:
             self.limited += 1
+            worker.sent = before
             wait_s = (min(new, self.itpm) - self._left) * 60 / self.itpm
             self._scheduler.fail(now, ticket, Failure(FailureKind.RATE_LIMITED, True, 429, wait_s))
             self.waits.pop()
             return
         self._left = max(0.0, self._left - new)
-        self.written_again += worker.cached > 0 and not read
-        self.dollars += (read * READ + new * WRITE) * INPUT + answer * OUTPUT
-        worker.cached, worker.until = worker.prompt, now + KEPT_S
+        self.written_again += found.lost > 0
+        written = 0 if automatic else found.written  # in their usage writes aren't told from other input
+        usage = Usage(new - written, found.read, written, int(answer), found.written_1h if written else 0)
+        self._book(worker, usage, found, self._caches.look(worker.since, where, worker.name, prompt))
         first_s = 1 + new * 2e-5
-        usage = Usage(0, int(read), int(new), int(answer))
-        self._at(now + first_s, "begins", (ticket, usage))
-        self._at(now + first_s + answer * 0.012, "ends", (ticket, usage))
+        self._at(now + first_s, "begins", (ticket, usage, found))
+        self._at(now + first_s + answer * 0.012, "ends", (ticket, usage, found))
         worker.prompt += worker.grows[worker.done]
         worker.done += 1
-        if worker.prompt > 150e3:
-            worker.prompt, worker.cached = self._draw.uniform(30e3, 40e3), 0.0
+        if worker.prompt > self.sizes[2]:
+            worker.prompt = self._draw.uniform(self.sizes[0], self.sizes[0] * 4 / 3)
+
+    def _book(self, worker: Worker, usage: Usage, found: Found, when_sent: Found) -> None:
+        """Enter what a request costs, and what it wouldn't have, in the provider's account."""
+        written = (
+            ("cache_write_1h" if usage.cache_write_1h_tokens else "cache_write")
+            if usage.cache_write_tokens
+            else "input"
+        )
+        kinds = "cache_read_tokens", f"{written}_tokens", "output_tokens"
+        read, write, output = (_price(kind, self.provider, worker.model) for kind in kinds)
+        new = usage.cache_write_tokens + usage.input_tokens
+        self.dollars += usage.cache_read_tokens * read + new * write + usage.output_tokens * output
+        self.account[worker.name, "switched"] += found.switched * (write - read)
+        why = "waited" if when_sent.read > found.read else "thought"
+        self.account[worker.name, why] += found.lost * (write - read)
+
+    def _told(self, event: ev.Event) -> None:
+        if isinstance(event, ev.PromptCached):
+            self.ledger[event.agent, event.why] += event.dollars(self.provider, prices())
+        elif isinstance(event, ev.Finished) and event.usage is not None:
+            self.ledger["", "spent"] += prices()(self.provider, event.model, event.usage) or 0.0

@@ -308,11 +308,11 @@ def test_a_view_has_each_value_in_its_place() -> None:
     agent.usage, agent.priced, agent.last_seen, agent.boosted_until = USED, 7, 1.0, 9.0
     agent.held = agent.stopped = False
     agent.trouble, agent.task, agent.earlier_tokens, agent.step, agent.step_tokens = "", None, (), 0, 3
-    agent.error_at, agent.refused_at, agent.answered_at = 1.0, 2.0, 1.5
+    agent.error_at, agent.refused_at, agent.answered_at, agent.warm_until = 1.0, 2.0, 1.5, 9.0
     view = agent.view(4.0, "build", over=True)
     shared = set(AgentView.__struct_fields__) & set(AgentState.__struct_fields__)
     own = {"task": "build", "state": "ended", "in_flight": 0, "queued": 0, "last_seen_s": 3.0, "boosted_for_s": 5.0}
     expected = {name: getattr(agent, name) for name in shared} | own
     expected |= {"unpriced": USED.total - 7, "waiting_s": 0.0, "activity": (3,), "machines": ()}
-    expected |= {"error_s": 3.0, "error_over": True, "refused_s": 2.0}
+    expected |= {"error_s": 3.0, "error_over": True, "refused_s": 2.0, "warm_s": 5.0}
     assert asdict(view) == expected

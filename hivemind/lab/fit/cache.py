@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from hivemind.lab.trace.steps import RequestAttempt, RequestStep, TracedAttempt
 from hivemind.records import replace
+from hivemind.scheduler.admission.warmth import LEAST
 from hivemind.scheduler.types import Usage
 from hivemind.text.humanise import duration
 
@@ -37,10 +38,12 @@ class Cache(Struct, frozen=True):
     """It is kept for a time between these."""
     asked_s: float | None = None
     """Asked is what would be if it was kept for so long instead; 0: if there was no cache."""
+    writes: bool = False
+    """What isn't read is written, where it was recorded without a cache (:attr:`keeps_s` is 0)."""
 
     def drawn(self, rng: random.Random) -> Cache:
         """Return another one that the recording allows as well."""
-        if self.asked_s == 0:
+        if self.asked_s == 0 or not self.keeps_s:
             return self
         low_s, high_s = self.between_s
         return replace(self, keeps_s=math.exp(rng.uniform(math.log(low_s), math.log(high_s))))
@@ -122,28 +125,15 @@ class CacheState(Struct):
             return _uncached(usage)
         keeps_s = fitted.keeps_s if fitted.asked_s is None else fitted.asked_s
         is_read, was_read = unused_s <= keeps_s, one.unused_s <= fitted.keeps_s
-        if is_read == was_read:
+        if not fitted.keeps_s and usage.total_input >= LEAST:
+            usage = usage.reading(round(fitted.share * min(tokens, usage.total_input)) if is_read else 0)
+            new = usage.input_tokens if fitted.writes else 0
+            return replace(usage, input_tokens=usage.input_tokens - new, cache_write_tokens=new)
+        if is_read == was_read or not fitted.keeps_s:
             return usage
         if was_read:
-            return _moved(usage, -usage.cache_read_tokens)
-        return _moved(usage, round(fitted.share * min(tokens, usage.total_input)) - usage.cache_read_tokens)
-
-
-def _moved(usage: Usage, tokens: int) -> Usage:
-    """Return the usage with so many tokens more that are read from the cache, and as many less that aren't."""
-    if tokens > 0:
-        written = min(tokens, usage.cache_write_tokens)
-        return replace(
-            usage,
-            input_tokens=max(0, usage.input_tokens - (tokens - written)),
-            cache_write_tokens=usage.cache_write_tokens - written,
-            cache_read_tokens=usage.cache_read_tokens + tokens,
-        )
-    return replace(
-        usage,
-        cache_write_tokens=usage.cache_write_tokens - tokens,
-        cache_read_tokens=usage.cache_read_tokens + tokens,
-    )
+            return usage.reading(-usage.cache_read_tokens)
+        return usage.reading(round(fitted.share * min(tokens, usage.total_input)) - usage.cache_read_tokens)
 
 
 def _uncached(usage: Usage) -> Usage:

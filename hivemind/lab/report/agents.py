@@ -167,7 +167,9 @@ class AgentStats(Struct):
     spent_at_recovery: TokenSpending = field(default_factory=TokenSpending)
     """What it had used at the last of these: without retries, it would have ended by then."""
     models: dict[str, TokenSpending] = field(default_factory=dict)
-    caches: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("waited", "thought", "order"), 0.0))
+    caches: dict[str, float] = field(
+        default_factory=lambda: dict.fromkeys(("waited", "thought", "switched", "order"), 0.0)
+    )
     """Dollars by :attr:`.events.PromptCached.why`."""
 
     @property

@@ -122,10 +122,12 @@ def _cost(run: RecordedRun) -> Fact:
 
 def _caches(run: RecordedRun) -> list[Fact]:
     agents = run.fold.agents.values()
-    saved, waited, thought = (sum([each.caches[why] for each in agents]) for why in ("order", "waited", "thought"))
-    if not (saved or waited or thought):
+    whys = "order", "waited", "thought", "switched"
+    saved, waited, thought, switched = (sum([each.caches[why] for each in agents]) for why in whys)
+    if not (saved or waited or thought or switched):
         return []
     more = f"{dollars(waited)} for prompts that expired while they waited, {dollars(thought)} before they came"
+    more += f", {dollars(switched)} for switches of model or upstream" if switched else ""
     return [Fact("saved by order", dollars(saved), more)]
 
 

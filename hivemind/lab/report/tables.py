@@ -144,9 +144,11 @@ def agents(run: RecordedRun) -> ReportTable:
     rows = [_agent(run, agent) for agent in listed]
     columns += [">dollars", "its last request"]
     if any(any(agent.caches.values()) for agent in listed):
-        columns += [">saved by order", ">expired waiting", ">before"]
+        whys = {"order": "saved by order", "waited": "expired waiting", "thought": "before", "switched": "by switches"}
+        whys = {why: head for why, head in whys.items() if why != "switched" or any(one.caches[why] for one in listed)}
+        columns += [f">{head}" for head in whys.values()]
         for row, agent in zip(rows, listed, strict=True):
-            row += [dollars(agent.caches[why]) for why in ("order", "waited", "thought")]
+            row += [dollars(agent.caches[why]) for why in whys]
     return ReportTable(columns, rows, note)
 
 

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import structs
+
 from hivemind.errors import UsageError
-from hivemind.lab.fit.cache import NO_CACHE
+from hivemind.lab.fit.cache import NO_CACHE, Cache
+from hivemind.lab.fit.clients import Clients
 from hivemind.lab.fit.limiter import FittedLimit
 from hivemind.lab.fit.provider import FittedProvider
 from hivemind.lab.simulate.crowd import crowd, runs
 from hivemind.lab.simulate.questions import Factor, Kept, Outage, Question, Value
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.trace.trace import Trace
+from hivemind.prices import prices_at
+from hivemind.providers.published import TIERS, limits_of
 from hivemind.records import replace
-from hivemind.scheduler.types import WindowKind
+from hivemind.scheduler.admission.warmth import CACHING
+from hivemind.scheduler.types import Usage, WindowKind
 from hivemind.text.humanise import did_you_mean
 
 _KINDS = {
@@ -38,9 +44,29 @@ def altered(recording: Recording, asked: Sequence[Question]) -> Recording:
         if each.what == "agents":
             trace, clients = crowd(trace, clients, _wanted(trace, each.value))
             continue
-        for key in _lanes(recording, each):
+        keys = _lanes(recording, each)
+        if each.what == "model":
+            trace, clients = _with_model(trace, clients, keys, str(each.value), recording)
+            continue
+        for key in keys:
             providers[key] = _provider(providers[key], each, recording)
     return replace(recording, trace=trace, clients=clients, providers=providers)
+
+
+def _with_model(
+    trace: Trace, clients: Clients, keys: Sequence[str], model: str, recording: Recording
+) -> tuple[Trace, Clients]:
+    """Return the requests of these lanes as requests for another model. Raises: UsageError: it has no known price."""
+    price = prices_at(recording.began.wall)
+    for name in dict.fromkeys(recording.providers[key].lane.provider for key in keys):
+        if price(name, model, Usage(1)) is None:
+            raise UsageError(f"provider.model={model[:60]}: no price of such a model is known ({name})")
+    trace, clients = crowd(trace, clients, len(runs(trace)))
+    for each in trace.requests:
+        if each.arrived.lane in keys:
+            each.arrived = structs.replace(each.arrived, model=model)
+            each.request = replace(each.request, model=model)
+    return trace, clients
 
 
 def _wanted(trace: Trace, value: Value) -> int:
@@ -69,6 +95,8 @@ def _lanes(recording: Recording, each: Question) -> list[str]:
 def _provider(provider: FittedProvider, each: Question, recording: Recording) -> FittedProvider:
     if each.what in _KINDS or each.what == "limits":
         return _limited(provider, each)
+    if each.what == "tier":
+        return _at_tier(provider, str(each.value))
     if each.what == "cache":
         return _with_cache(provider, each, _reads_cache(recording.trace, provider.lane.key))
     if each.what == "outage":
@@ -76,6 +104,24 @@ def _provider(provider: FittedProvider, each: Question, recording: Recording) ->
     if each.what == "latency":
         return replace(provider, latency=each.value.by if isinstance(each.value, Factor) else 1.0)
     return _with_places(provider, each)
+
+
+def _at_tier(provider: FittedProvider, name: str) -> FittedProvider:
+    """Raises: UsageError: nothing is published of it, or the recording shows no such limit."""
+    tiers = TIERS.get(provider.lane.provider, {})
+    if (tier := tiers.get(name.lower())) is None:
+        known = f"must be one of {', '.join(tiers)}" if tiers else f"none of {provider.lane.provider} is known"
+        raise UsageError(f"provider.tier {name[:40]}: {known}")
+    limits = []
+    for limit in provider.limits:
+        amount = getattr(limits_of(limit.family, tier), limit.kind.value, 0)
+        limits.append(limit.times(amount / limit.limit) if amount else limit)
+    if limits == list(provider.limits):
+        raise UsageError(
+            f"provider.tier={name}: no limit of {provider.lane.upstream} that it changes is in the recording;"
+            f" {_changeable(provider)}"
+        )
+    return replace(provider, limits=limits)
 
 
 def _limited(provider: FittedProvider, each: Question) -> FittedProvider:
@@ -115,8 +161,12 @@ def _with_places(provider: FittedProvider, each: Question) -> FittedProvider:
 
 
 def _with_cache(provider: FittedProvider, each: Question, reads: bool) -> FittedProvider:
-    """Raises: UsageError: the recording shows no cache, or not for how long it keeps a prompt."""
+    """Raises: UsageError: the recording shows no cache to be without, or not for how long it keeps a prompt."""
     where = f"provider.cache: {provider.lane.upstream}"
+    if not reads and isinstance(each.value, Kept):
+        caching = CACHING.get(provider.lane.provider)
+        writes = caching is not None and not caching.automatic
+        return replace(provider, cache=Cache(0.0, 1.0, (0.0, 0.0), each.value.for_s, writes))
     if not reads:
         raise UsageError(f"{where} read nothing from a cache in the recording, so there is none to change")
     if not isinstance(each.value, Kept):

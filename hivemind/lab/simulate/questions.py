@@ -51,6 +51,8 @@ PROVIDER: Mapping[str, Allowed] = {
     "places": Allowed("requests it takes at once", factor=True, amount=True, none=True),
     "latency": Allowed("the time of its answers: a slower or faster model", factor=True),
     "cache": Allowed("how long its cache keeps a prompt", none=True, other="a time such as 5m"),
+    "tier": Allowed("the limits that are published for a tier", other="its name, such as 4"),
+    "model": Allowed("another model, at its price", other="its name, such as claude-haiku-4-5"),
     "outage": Allowed(
         "every attempt fails for so long", none=True, other="a time such as 5m, or 5m@10m: 10 minutes in"
     ),
@@ -89,7 +91,7 @@ class Kept(Struct, frozen=True):
         return _plain(self.for_s)
 
 
-Value = Factor | Outage | Kept | float | None
+Value = Factor | Outage | Kept | float | str | None
 """None: none, off."""
 
 
@@ -161,6 +163,8 @@ def _value(name: str, what: str, text: str) -> Value:
         return _outage(name, plain)
     if what == "cache":
         return _kept(name, plain)
+    if what in ("tier", "model"):
+        return plain
     if allowed.factor and (factor := _factor(plain, name, allowed)) is not None:
         return factor
     number = _amount(plain) if allowed.amount else None

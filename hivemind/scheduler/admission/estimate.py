@@ -11,7 +11,7 @@ import math
 
 from msgspec import Struct
 
-from hivemind.scheduler.admission.warmth import CACHING, HOUR_S, LEAST, ON_THE_WAY_S, SHRUNK, Cached
+from hivemind.scheduler.admission.warmth import CACHING, ON_THE_WAY_S, SHRUNK, STEP, Cached
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import Request, Usage
 
@@ -96,33 +96,35 @@ class Estimators:
             chars_per_token = self._general(request.model).chars_per_token
             ticket.cached = cache.expected(now, request.size_chars, ticket.estimated_input, chars_per_token)
 
-    def keep(self, request: Request, usage: Usage, began_at: float) -> tuple[int, float] | None:
+    def keep(self, ticket: Ticket, usage: Usage, began_at: float) -> tuple[int, float] | None:
         """Note what of its prompt the provider keeps from then on, when the answer began. Unless that is only kept for
-        longer, return how many tokens were written anew since they had expired, and when that was."""
-        caching = self.caching
+        longer, return how many tokens weren't read since they had expired, and when that was; infinity: since they are
+        in the cache of the model or the upstream that the agent used before."""
+        caching, request = self.caching, ticket.request
         if caching is None:
             return None
-        tokens, new = usage.cache_read_tokens + usage.cache_write_tokens, usage.input_tokens
-        if caching.automatic:
-            tokens, new = tokens + new, 0
-        if tokens < LEAST:
+        read, tokens = usage.cache_read_tokens, caching.tokens(usage)
+        if not tokens:
             return None
         own, size_chars = self._agents.get(request.agent), request.size_chars
         if own is None or (mine := own.get(request.model)) is None:
             mine = self._add(request)
         if (cache := mine.cache) is None:
             cache = mine.cache = Cached(size_chars)
-        before, until, expected = cache.size_chars, cache.until, mine.input - cache.new
-        if usage.cache_write_1h_tokens:
-            cache.kept_s = HOUR_S
-        elif usage.cache_write_tokens or cache.kept_s != HOUR_S:
-            cache.kept_s = caching.kept_s
+        continued, expired_at = cache.begins(size_chars), cache.until + ON_THE_WAY_S
+        warm = began_at < cache.until and continued and SHRUNK * size_chars <= cache.size_chars
+        lost = cache.tokens - read if continued and began_at >= cache.until else 0
+        last: Cached | None = ticket.agent.cache
+        ticket.agent.cache = cache
+        if last is not None and last is not cache and ticket.granted_at < last.until + ON_THE_WAY_S:
+            elsewhere = last.tokens - read if last.begins(size_chars) and SHRUNK * size_chars <= last.size_chars else 0
+            if elsewhere > 0:
+                lost, expired_at = elsewhere, math.inf
+        cache.kept_s = caching.keeps_s(usage, cache.kept_s)
         cache.until = began_at + cache.kept_s - ON_THE_WAY_S
-        cache.new, cache.size_chars = new, size_chars
-        if began_at < until and SHRUNK * before <= size_chars <= before / SHRUNK:
-            return None
-        expired = -math.inf < until <= began_at and SHRUNK * before <= size_chars
-        return min(expected, usage.cache_write_tokens) if expired else 0, until
+        cache.tokens = tokens - tokens % STEP if caching.automatic else tokens
+        cache.new, cache.size_chars = usage.total_input - tokens, size_chars
+        return None if warm and lost <= 0 else (max(0, min(lost, usage.total_input - read)), expired_at)
 
     def fresh_input(self, ticket: Ticket, so_far: Usage | None) -> float:
         """Return the input tokens that an answer which begins had to compute: as stated, else by the agent's last

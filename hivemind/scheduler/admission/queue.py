@@ -227,7 +227,7 @@ class LaneQueue:
         if back_in_s > 0:
             return None, min(soonest, back_in_s)
         ticket = best[2]
-        if ticket.cached and not ticket.ahead:
+        if ticket.cached and not ticket.ahead and ticket.fair_at > ticket.warm_until:
             band = self._bands[ticket.request.family, ticket.priority]
             ticket.ahead = band.order is not None and ((fair := band.head(now)) is None or fair[2] is not ticket)
         return ticket, 0.0

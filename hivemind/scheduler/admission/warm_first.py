@@ -66,6 +66,7 @@ class WarmFirst:
         if ticket.cached and ticket.warm_until <= now:
             ticket.cached = 0
         takes_s = self._takes_s(ticket)
+        ticket.fair_at = ticket.fair_at or now + self._all_s
         self._all_s += takes_s
         if ticket.cached >= WORTH:
             heap, at, step = self._warm, ticket.warm_until, None

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
+from hivemind_mock.provider.cache import Found
 from hivemind_mock.provider.config import MockConfig
 from hivemind_mock.provider.faults import Fate, Fault
 from hivemind_mock.provider.formats.base import ApiError, ErrorKind, Format, Headers, MockReply, Request, ToolCall
@@ -100,10 +101,14 @@ class Answer(Struct):
     sleep: Callable[[float], Awaitable[object]]
     headers: Callable[[], Headers]
     """Called when the reply's head goes out."""
+    begins: Callable[[], object]
+    """Called when its content begins."""
     echo: str = ""
     """Stands in front of each piece of the text, with the piece's number; empty: nothing does."""
     planned: ToolCall | str = ""
     """What to answer with; empty: any text."""
+    found: Found | None = None
+    """What a cache had of the prompt; None: what is read and written are shares of it."""
     reply: MockReply | None = None
     """The answer, once it was made."""
     produced: int = 0
@@ -114,7 +119,8 @@ class Answer(Struct):
     @property
     def first_s(self) -> float:
         """To the first token, the prompt's computation included."""
-        computed = self.request.input_tokens * (1 - self.config.reply.cache_read)
+        given, found = self.request.input_tokens, self.found
+        computed = given * (1 - self.config.reply.cache_read) if found is None else given - found.read
         return self.fate.first_s + self.config.latency.input_token_s * computed
 
     async def run(self, accepted: bytes, wall: float) -> bool:
@@ -149,7 +155,12 @@ class Answer(Struct):
             pieces = (text[: len(text) // 2], text[len(text) // 2 :])
         elif self.planned:
             pieces = (self.planned,)
-        written = int(given * config.cache_write)
+        if self.found is None:
+            written = int(given * config.cache_write)
+            cached = int(given * config.cache_read), written, int(written * config.cache_1h), 0, 0
+        else:
+            found, written = self.found, self.wire.states_written(self.request, self.found.written)
+            cached = found.read, written, min(written, found.written_1h), found.lost, found.switched
         return MockReply(
             ident=fate.ident,
             created=int(wall),
@@ -158,9 +169,11 @@ class Answer(Struct):
             cut=tokens < fate.tokens and not self.planned,
             took_s=self.first_s + self.config.latency.token_s * tokens,
             call=call,
-            cache_read=int(given * config.cache_read),
-            cache_written=written,
-            cache_written_1h=int(written * config.cache_1h),
+            cache_read=cached[0],
+            cache_written=cached[1],
+            cache_written_1h=cached[2],
+            cache_lost=cached[3],
+            cache_switched=cached[4],
         )
 
     async def _play(self, encoder: _Encoder, reply: MockReply) -> None:
@@ -188,6 +201,7 @@ class Answer(Struct):
 
     async def _whole(self, encoder: _Encoder, reply: MockReply) -> None:
         await self.sleep(reply.took_s)
+        self.begins()
         self.produced = reply.output_tokens
         body = encoder.piece(msgspec.json.encode(self.wire.whole(self.request, reply))) + encoder.end()
         head = [(b"content-type", b"application/json"), *self.headers(), *encoder.headers]
@@ -207,6 +221,7 @@ class Answer(Struct):
         if opening := self.wire.opening(self.request, reply):
             await self.connection.body(encoder.piece(opening))
         await self.sleep(self.first_s / 2)
+        self.begins()
         event_tokens = self.config.reply.event_tokens
         sent = self._pieces_before_fault(reply)
         for index in range(sent):

@@ -9,27 +9,30 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import re
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from email.utils import formatdate
 from typing import Protocol
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
 from hivemind.providers.known import providers
+from hivemind.providers.profiles import PROFILES
 from hivemind.providers.table import Meaning, Refusal
 from hivemind_mock.provider.answer import Answer, Connection, decode, read_body
+from hivemind_mock.provider.cache import NOTHING, Found, PromptCaches
 from hivemind_mock.provider.config import MockConfig
 from hivemind_mock.provider.faults import REFUSALS, Dice, Fate, Fault, in_spell
 from hivemind_mock.provider.formats import FORMATS
-from hivemind_mock.provider.formats.base import ApiError, ErrorKind, Format, Headers, MockReply, Request, ToolCall
+from hivemind_mock.provider.formats.base import ApiError, Body, ErrorKind, Format, Headers, MockReply, Request, ToolCall
 from hivemind_mock.provider.limits import RateLimiter
 from hivemind_mock.provider.plan import Plan
-from hivemind_mock.provider.tally import Tally
+from hivemind_mock.provider.tally import Tally, Who
 
 _CATALOGUE: dict[str, object] = {
     "/": {},
@@ -39,8 +42,9 @@ _CATALOGUE: dict[str, object] = {
     "/api/tags": {"models": [{"name": "mock-1", "model": "mock-1"}]},
     "/api/version": {"version": "0.1.0"},
 }
-_AGENT = re.compile(r"^/agent/[^/]+")
-"""HiveMind's way to name an agent in the base URL; ignored, so the same agent can be pointed at the mock itself."""
+_AGENT = re.compile(r"^/agent/([^/]+)")
+"""HiveMind's way to name an agent in the base URL, so that the same agent can be pointed at the mock itself."""
+_KEYS = (b"x-api-key", b"authorization", b"x-goog-api-key", b"api-key")
 _ECHO = re.compile(rb"\[echo ([A-Za-z0-9_-]{1,64})\]")
 """A prompt with this gets its word, and the piece's number, in front of each piece of the answer. It travels in the
 prompt, which every gateway passes on as it is, so that an answer can be told from every other."""
@@ -68,7 +72,7 @@ class Stats(Struct):
     """Refused with 429 because a window was used up."""
     over_capacity: int = 0
     """Refused as overloaded because of the concurrency limit or a spell."""
-    faults: Counter[Fault] = field(default_factory=lambda: Counter(dict.fromkeys(Fault, 0)))
+    faults: Counter[Fault] = msgspec.field(default_factory=lambda: Counter(dict.fromkeys(Fault, 0)))
     """Injected faults."""
     active: int = 0
     peak_active: int = 0
@@ -86,6 +90,15 @@ class Asked(Struct, frozen=True):
     headers: dict[bytes, bytes]
     echo: str
     planned: ToolCall | str
+    who: Who
+    found: Found
+    """What the cache has of its prompt."""
+
+    @property
+    def counted(self) -> int:
+        """Its input tokens, as far as they count toward a limit."""
+        counts = PROFILES[self.wire.profile].count_cache_reads
+        return self.request.input_tokens - (0 if counts else self.found.read)
 
 
 class Observer(Protocol):
@@ -119,6 +132,7 @@ class MockProvider:
         self.wall = wall
         self._sleep = sleep
         self.observer = observer
+        self._caches = PromptCaches() if config.reply.cache else None
         self._limiter = RateLimiter(config.limits)
         self._dice = Dice(config)
         slots = config.latency.slots
@@ -140,6 +154,8 @@ class MockProvider:
             await connection.reply_json(200, self.stats)
         elif path == "/_mock/requests":
             await connection.reply_json(200, self.tally.views())
+        elif path == "/_mock/account":
+            await connection.reply_json(200, self.tally.account())
         elif path in _CATALOGUE:
             await connection.reply_json(200, _CATALOGUE[path])
         else:
@@ -161,9 +177,13 @@ class MockProvider:
                 found = _ECHO.search(body)
                 echo = found[1].decode() if found else ""
                 planned = self.plan.answer(wire.conversation(fields)) if self.plan.steps else ""
-                asked = Asked(wire, request, scope["path"], headers, echo, planned)
+                who, cache_now = who_asks(scope["path"], headers, fields), NOTHING
+                if self._caches is not None:
+                    where = who.key, request.model
+                    cache_now = self._caches.look(self._clock(), where, who.agent, wire.prompt(fields))
+                asked = Asked(wire, request, scope["path"], headers, echo, planned, who, cache_now)
                 reply = await self._generate(asked, connection)
-                self.tally.note(self._clock() - self._started, asked.path, wire, request, headers, reply)
+                self.tally.note(self._clock() - self._started, asked.path, wire, request, headers, reply, who)
                 return
         await connection.reply_json(404, _UNKNOWN_PATH)
 
@@ -173,7 +193,7 @@ class MockProvider:
         stats.arrived += 1
         if echo and self.observer is not None:
             self.observer.arrived(echo)
-        error = self._refusal(request, now)
+        error = self._refusal(asked, now)
         if error is not None:
             await self._refuse(wire, request, error, connection)
             return None
@@ -184,7 +204,7 @@ class MockProvider:
         if fate.fault in REFUSALS:
             await self._refuse(wire, request, _injected(fate), connection)
             return None
-        self._limiter.charge(now, request.input_tokens, request.max_tokens)
+        self._limiter.charge(now, asked.counted, request.max_tokens)
         stats.charged += 1
         stats.active += 1
         stats.peak_active = max(stats.peak_active, stats.active)
@@ -197,7 +217,7 @@ class MockProvider:
             await connection.ended()
         return reply
 
-    def _refusal(self, request: Request, now: float) -> ApiError | None:
+    def _refusal(self, asked: Asked, now: float) -> ApiError | None:
         config = self.config
         # A refusal draws no fate, so that a storm of 429s doesn't change what becomes of the requests that pass.
         ident = f"{self.stats.arrived:024d}"
@@ -205,7 +225,7 @@ class MockProvider:
         if full or in_spell(config.faults, now - self._started):
             self.stats.over_capacity += 1
             return ApiError(ErrorKind.OVERLOADED, "Overloaded", ident)
-        refusal = self._limiter.check(now, request.input_tokens, request.max_tokens)
+        refusal = self._limiter.check(now, asked.counted, asked.request.max_tokens)
         if refusal is None:
             return None
         self.stats.rate_limited += 1
@@ -226,7 +246,14 @@ class MockProvider:
         def headers() -> Headers:
             return self._headers(wire, request, fate.ident)
 
-        answer = Answer(self.config, wire, request, fate, connection, self._sleep, headers, echo, asked.planned)
+        def begins() -> None:
+            if self._caches is not None:
+                self._caches.keep(self._clock(), asked.found)
+
+        found = asked.found if self._caches is not None else None
+        answer = Answer(
+            *(self.config, wire, request, fate, connection, self._sleep, headers, begins, echo, asked.planned, found)
+        )
         if not await answer.run(asked.headers.get(b"accept-encoding", b""), self.wall()):
             self.stats.left += 1
             return None
@@ -243,6 +270,16 @@ class MockProvider:
         wall = self.wall()
         date = (b"date", formatdate(wall, usegmt=True).encode())
         return [date, *wire.headers(request, ident, self._limiter.readings(self._clock()), wall)]
+
+
+def who_asks(path: str, headers: Mapping[bytes, bytes], body: Body) -> Who:
+    """Return whose request it is: of the agent in its path, or the user that its body names, and of which key."""
+    credential = next((headers[name] for name in _KEYS if name in headers), b"")
+    key = hashlib.sha256(credential).hexdigest()[:8] if credential else ""
+    metadata = body.get("metadata")
+    user = metadata.get("user_id") if isinstance(metadata, Mapping) else body.get("user")
+    named = _AGENT.match(path)
+    return Who(named[1] if named else str(user or key), key)
 
 
 def recorded(name: str) -> dict[ErrorKind, Refusal]:

@@ -105,6 +105,8 @@ class ReplyConfig:
     """Tokens in one event of a stream."""
     encoding: Literal["identity", "gzip", "br", "zstd"] = "identity"
     """Content encoding of good answers to clients that accept it."""
+    cache: bool = False
+    """Keep prompts in a cache as the format's provider does, by key and model; in place of the shares that follow."""
     cache_read: float = 0.0
     """Share of the input that is stated as read from a cache, where the format can."""
     cache_write: float = 0.0
@@ -118,6 +120,8 @@ class MockConfig:
     """Everything about one mock provider. The same seed and order of arrivals repeat a run exactly."""
 
     seed: int = 0
+    speed: float = 1.0
+    """Seconds that pass in one: of 60, an hour takes a minute. Only for programs whose clocks run as fast."""
     formats: tuple[str, ...] = ("anthropic", "openai_chat", "openai_responses", "google", "ollama")
     """Formats served; paths of the others are unknown."""
     words: str = ""

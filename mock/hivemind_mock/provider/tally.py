@@ -6,6 +6,7 @@ The tokens and dollars are those that genai-prices extracts from the announced u
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -22,8 +23,17 @@ _LIBRARY = {
 }
 """The library's name of the provider and of its API."""
 _COUNTS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "cache_write_1h_tokens", "output_tokens")
+_DOLLARS = ("dollars", "lost", "switched")
 _ANNOUNCED = ("model", "modelVersion", "usage", "usageMetadata", "prompt_eval_count", "eval_count")
 _SHOWN_HEADERS = (b"user-agent", b"x-claude-code-session-id", b"session-id", b"x-stainless-retry-count")
+
+
+class Who(Struct, frozen=True):
+    """Whose a request is."""
+
+    agent: str
+    key: str
+    """A short hash of its credential; empty: it had none."""
 
 
 class Entry(Struct, frozen=True):
@@ -39,11 +49,19 @@ class Entry(Struct, frozen=True):
     """Those that name the client, its session and the attempt."""
     reply: MockReply | None
     """None: it was refused, or left before its end."""
+    who: Who
 
     def view(self) -> dict[str, Any]:
         """Return it as `GET /_mock/requests` shows it. Takes a tenth of a second the first time."""
         announced = self._announced()
-        counts, dollars = _priced(self.wire.name, announced) if announced else ({}, None)
+        counts, model = _counted(self.wire.name, announced) if announced else ({}, "")
+        dollars, lost, switched = None, None, None
+        if counts and self.reply is not None:
+            dollars = cost(self.wire.name, model, counts)
+            lost, switched = (
+                dollars and dollars - (cost(self.wire.name, model, read_instead(counts, tokens)) or 0)
+                for tokens in (self.reply.cache_lost, self.reply.cache_switched)
+            )
         call = None if self.reply is None else self.reply.call
         return {
             "number": self.number,
@@ -56,8 +74,12 @@ class Entry(Struct, frozen=True):
             "answered": self.reply is not None,
             "tool": call and call.name,
             "announced": announced,
+            "agent": self.who.agent,
+            "key": self.who.key,
             **counts,
             "dollars": dollars,
+            "lost": lost,
+            "switched": switched,
         }
 
     def _announced(self) -> Body | None:
@@ -84,31 +106,57 @@ class Tally:
         request: Request,
         headers: dict[bytes, bytes],
         reply: MockReply | None,
+        who: Who,
     ) -> None:
         """Remember a request that has ended."""
         self._number += 1
         shown = {name.decode(): headers[name].decode("latin-1") for name in _SHOWN_HEADERS if name in headers}
-        self._entries.append(Entry(self._number, at_s, path, wire, request, shown, reply))
+        self._entries.append(Entry(self._number, at_s, path, wire, request, shown, reply, who))
 
     def views(self) -> list[dict[str, Any]]:
         """Return all entries."""
         return [entry.view() for entry in self._entries]
 
+    def account(self) -> dict[str, dict[str, float]]:
+        """Return dollars by agent, and by key: of all requests, of what had expired in a cache, and of what was written
+        anew because another model or key was used than before."""
+        found: dict[str, dict[str, float]] = {}
+        for view in self.views():
+            for name in dict.fromkeys((view["agent"], view["key"])):
+                sums = found.setdefault(name, dict.fromkeys(_DOLLARS, 0.0))
+                for part in _DOLLARS:
+                    sums[part] += view[part] or 0.0
+        return found
 
-def _priced(name: str, announced: Body) -> tuple[dict[str, int], float | None]:
-    """Return the tokens by kind, all input under `input_tokens`, and the dollars; None: no price is known."""
+
+def _counted(name: str, announced: Body) -> tuple[dict[str, int], str]:
+    """Return the tokens by kind, all input under `input_tokens`, and the model; none where the library knows none."""
     import genai_prices
 
     if name not in _LIBRARY:
-        return {}, None
+        return {}, ""
     provider, form = _LIBRARY[name]
     try:
         usage = genai_prices.extract_usage(announced, provider_id=provider, api_flavor=form).usage
     except (LookupError, ValueError):
-        return {}, None  # an embedding, which has no output
+        return {}, ""  # an embedding, which has no output
     counts = {count: int(getattr(usage, count, 0) or 0) for count in _COUNTS}
-    model = str(announced.get("model") or announced.get("modelVersion"))
+    return counts, str(announced.get("model") or announced.get("modelVersion"))
+
+
+def cost(name: str, model: str, counts: Mapping[str, int]) -> float | None:
+    """Return the dollars of the tokens by kind, in a format of this name; None: no price is known."""
+    import genai_prices
+
     try:
-        return counts, float(genai_prices.calc_price(usage, model, provider_id=provider).total_price)
+        price = genai_prices.calc_price(genai_prices.Usage(**counts), model, provider_id=_LIBRARY[name][0])
     except LookupError:
-        return counts, None
+        return None
+    return float(price.total_price)
+
+
+def read_instead(counts: Mapping[str, int], tokens: int) -> dict[str, int]:
+    """Return the tokens by kind as if so many more had been read from a cache."""
+    written, hour = (max(0, counts[name] - tokens) for name in ("cache_write_tokens", "cache_write_1h_tokens"))
+    read = counts["cache_read_tokens"] + tokens
+    return {**counts, "cache_read_tokens": read, "cache_write_tokens": written, "cache_write_1h_tokens": hour}

@@ -73,6 +73,13 @@ def activity(agent: AgentView, pen: Pen, steps: int = _STEPS) -> Span:
     return "".join(pen.glyphs.row_steps[-(-tokens * fine // peak)] for tokens in used).rjust(steps), "info"
 
 
+def cache(agent: AgentView, _pen: Pen) -> Span:
+    """Return whether the agent's last prompt is in the provider's cache, and for how long it stays there."""
+    if agent.warm_s is None:
+        return ".", "rule"
+    return (f"warm {about(agent.warm_s)}", "ok") if agent.warm_s else ("cold", "wait")
+
+
 def _budget(agent: AgentView, pen: Pen) -> Span:
     share = share_of(agent.budget)
     if share is None:
@@ -143,6 +150,7 @@ AGENTS: Table[AgentView] = Table(
         Column("in", "IN", 5, 6, lambda a, _: number(a.usage.total_input)),
         Column("out", "OUT", 5, 4, lambda a, _: number(a.usage.output_tokens)),
         Column("cost", "COST", 7, 3, _dollars),
+        Column("cache", "CACHE", 10, 3, cache, "<"),
         Column("budget", "BUDGET", 10, 5, _budget, "<"),
         Column("of", "OF", 8, 10, _of),
         Column("activity", "", _STEPS, 9, activity, "<"),
@@ -198,7 +206,7 @@ def _table(view: View, cells: int) -> Table[AgentView]:
         columns = [replace(by_id[name], rank=rank) for rank, name in enumerate(_chosen, 1)]
     else:
         used = _columns_used(Same(view.snapshot.agents))
-        out = {"budget", "of", "machine", "refused"} - used
+        out = {"budget", "of", "machine", "refused", "cache"} - used
         if "refused" in used:  # for which a narrow screen leaves out priorities rather than costs
             by_id["prio"] = replace(by_id["prio"], rank=4)
         columns = [column for name, column in by_id.items() if name not in out]
@@ -232,6 +240,8 @@ def _columns_used(agents: Same[AgentView]) -> frozenset[str]:
             used.add("refused")
         if agent.machines:
             used.add("machine")
+        if agent.warm_s is not None:
+            used.add("cache")
     return frozenset(used)
 
 
@@ -285,4 +295,13 @@ def _note(view: View) -> str:
     marked = f"{len(view.marked)} marked" if view.marked else ""
     shown = f"/{view.agents_order.filter}  {len(view.agents)} of " if view.agents_order.filter else ""
     counts = [f"{shown}{short_plural(len(agents), 'agent')}", f"{in_flight} in flight", f"{waiting} queued"]
-    return join(marked, ", ".join([*counts, f"{stopped} stopped"] if stopped else counts))
+    return join(marked, _caches(view), ", ".join([*counts, f"{stopped} stopped"] if stopped else counts))
+
+
+def _caches(view: View) -> str:
+    """Return how many agents' prompts are in the provider's cache, and what the order of requests has saved."""
+    warm = [agent.warm_s > 0 for agent in view.snapshot.agents if agent.warm_s is not None and agent.state != "ended"]
+    if not warm:
+        return ""
+    saved = view.snapshot.totals.order_saved
+    return f"{sum(warm)} warm, {len(warm) - sum(warm)} cold" + (f", {short_dollars(saved)} saved" if saved else "")

@@ -40,6 +40,8 @@ _TABLE: Table[Cost] = Table(
         Column("in", "IN", 5, 2, lambda c, _: number(c.spent.input)),
         Column("cached", "CACHED", 6, 5, lambda c, _: (percent(c.spent.cached, c.spent.input), "dim")),
         Column("out", "OUT", 5, 3, lambda c, _: number(c.spent.output)),
+        Column("saved", "SAVED", 8, 5, lambda c, _: (_dollars(c.spent.saved), "ok")),
+        Column("lost", "LOST", 8, 4, lambda c, _: (_dollars(c.spent.lost), "wait")),
         Column("wasted", "WASTED", 6, 6, lambda c, _: number(c.spent.wasted, "wait")),
         Column("unpriced", "NO PRICE", 8, 7, lambda c, _: number(c.spent.unpriced, "wait")),
         Column("estimated", "ESTIMATE", 8, 8, lambda c, _: number(c.spent.estimated, "dim")),
@@ -47,6 +49,10 @@ _TABLE: Table[Cost] = Table(
     sortable=COST_KEYS,
     names=(14, 40),
 )
+
+
+def _dollars(amount: float) -> str:
+    return short_dollars(amount) if amount else ""
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
@@ -83,7 +89,8 @@ def _of(by: str, whole: TokenSpending) -> Table[Cost]:
         part, of = (cost.spent.dollars, whole.dollars) if whole.dollars else (cost.spent.tokens, whole.tokens)
         return percent(part, of), "dim"
 
-    out = {name for name, tokens in (("unpriced", whole.unpriced), ("estimated", whole.estimated)) if not tokens}
+    optional = ("unpriced", "estimated", "saved", "lost")
+    out = {name for name in optional if not getattr(whole, name)}
     columns = tuple(
         replace(each, cell=share) if each.id == "share" else each for each in _TABLE.columns if each.id not in out
     )
@@ -93,6 +100,8 @@ def _of(by: str, whole: TokenSpending) -> Table[Cost]:
 def _legend(whole: TokenSpending, lost: int, pen: Pen) -> list[str]:
     """Return what the signs of the costs mean, and what is missing."""
     found = []
+    if whole.lost or whole.saved:
+        found.append("saved: by the order of requests; lost: cached prompts that expired, or were left by a switch")
     if whole.unpriced:
         found.append(f"+ {short_count(whole.unpriced)} tokens come on top, of models whose price isn't known")
     if whole.estimated:

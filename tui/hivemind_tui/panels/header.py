@@ -333,12 +333,12 @@ def _totals(view: View) -> list[Chunk]:
 
 def _used(totals: Totals) -> list[Chunk]:
     spent = short_dollars(totals.dollars) + ("+" if totals.unpriced else "")
-    expired = totals.expired_waiting + totals.expired_thinking
+    expired = totals.expired_waiting + totals.expired_thinking + totals.switched
     return [
         (7, named("in", short_count(totals.usage.total_input), "strong")),
         (7, named("out", short_count(totals.usage.output_tokens), "strong")),
         (4, counted(spent, "spent", "strong")),
         (9, counted(short_dollars(totals.order_saved), "saved by order", "ok") if totals.order_saved else []),
-        (9, counted(short_dollars(expired), "of cached prompts expired", "wait") if expired else []),
+        (9, counted(short_dollars(expired), "of cached prompts lost", "wait") if expired else []),
         (8, named("wasted", short_count(totals.wasted.total), "wait" if totals.wasted.total else "dim")),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hivemind_mock.provider.cache import Prompt, marked
 from hivemind_mock.provider.formats.base import (
     ApiError,
     Body,
@@ -14,6 +15,7 @@ from hivemind_mock.provider.formats.base import (
     MockReply,
     Request,
     Tool,
+    count_chars,
     count_tokens,
     event,
     objects,
@@ -35,7 +37,7 @@ _KINDS = {"requests": b"requests", "tokens": b"tokens", "input": b"input-tokens"
 class Anthropic(Format):
     """The Messages API: `/v1/messages` and `/v1/messages/count_tokens`."""
 
-    name = "anthropic"
+    name = profile = "anthropic"
 
     def parse(self, path: str, query: str, body: Body) -> Request | None:
         if path not in ("/v1/messages", "/v1/messages/count_tokens"):
@@ -44,10 +46,24 @@ class Anthropic(Format):
         return Request(
             model=str(body.get("model", "")),
             stream=body.get("stream") is True and not counting,
-            input_tokens=count_tokens(body.get("system"), body.get("messages"), body.get("tools")),
+            input_tokens=count_tokens(*self.said(body)),
             max_tokens=positive(body.get("max_tokens")),
             variant="count" if counting else "",
         )
+
+    def said(self, body: Body) -> tuple[object, ...]:
+        return body.get("tools"), body.get("system"), body.get("messages")
+
+    def prompt(self, body: Body) -> Prompt:
+        blocks = [*objects(body.get("tools")), *_blocks(body.get("system"))]
+        for message in objects(body.get("messages")):
+            blocks += [{**block, "role": message.get("role")} for block in _blocks(message.get("content"))]
+        if blocks and (control := body.get("cache_control")) is not None:
+            blocks[-1] = {**blocks[-1], "cache_control": control}
+        return marked((block, count_chars(block)) for block in blocks)
+
+    def states_written(self, request: Request, tokens: int) -> int:
+        return tokens
 
     def conversation(self, body: Body) -> Conversation:
         said = [each["content"] for each in objects(body.get("messages")) if each.get("role") == "user"]
@@ -153,3 +169,7 @@ class Anthropic(Format):
         if error.kind is ErrorKind.QUOTA:
             found["details"] = {"error_code": "enforced_spend_limit_reached"}
         return {"error": found, "request_id": "req_011C" + error.ident[:20]}
+
+
+def _blocks(content: object) -> list[Body]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else list(objects(content))

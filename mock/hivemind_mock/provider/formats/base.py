@@ -12,6 +12,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from hivemind.scheduler.admission.warmth import CACHING
+from hivemind_mock.provider.cache import Prompt, unmarked
 from hivemind_mock.provider.limits import Reading
 
 Headers = list[tuple[bytes, bytes]]
@@ -95,6 +97,10 @@ class MockReply(Struct, frozen=True):
     """Likewise written to one."""
     cache_written_1h: int = 0
     """Of those, the ones to be kept for an hour."""
+    cache_lost: int = 0
+    """Input tokens that weren't read because what the agent had in the cache has expired."""
+    cache_switched: int = 0
+    """Those that would have been read by the model and the key that it used before."""
 
     @property
     def text(self) -> str:
@@ -130,6 +136,8 @@ class Format(ABC):
     name: str
     stream_type = b"text/event-stream; charset=utf-8"
     """Content type of its streams."""
+    profile: str
+    """The product's name of the provider."""
 
     @abstractmethod
     def parse(self, path: str, query: str, body: Body) -> Request | None:
@@ -138,6 +146,19 @@ class Format(ABC):
     def conversation(self, body: Body) -> Conversation:
         """What a plan needs to know of a request that :meth:`parse` has read."""
         return Conversation()
+
+    def said(self, body: Body) -> tuple[object, ...]:
+        """What counts as input of a request that :meth:`parse` has read, in the order in which it is cached."""
+        return ()
+
+    def prompt(self, body: Body) -> Prompt:
+        """What a cache sees of a request that :meth:`parse` has read."""
+        caching = CACHING.get(self.profile)
+        return Prompt() if caching is None else unmarked("".join(_texts(list(self.said(body)))), caching.kept_s)
+
+    def states_written(self, request: Request, tokens: int) -> int:
+        """How many of the tokens that were written to a cache its usage states, because they have a price."""
+        return 0
 
     @abstractmethod
     def whole(self, request: Request, reply: MockReply) -> Body:
@@ -190,7 +211,12 @@ def text_in(*values: object) -> str:
 
 def count_tokens(*values: object) -> int:
     """Input tokens of the texts under `values`: four characters a token, at least one."""
-    return max(1, sum(len(text) for value in values for text in _texts(value)) // 4)
+    return max(1, count_chars(*values) // 4)
+
+
+def count_chars(*values: object) -> int:
+    """Characters of the texts under `values`."""
+    return sum(len(text) for value in values for text in _texts(value))
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -198,7 +224,7 @@ def _texts(value: object) -> Iterator[str]:
         yield value
     elif isinstance(value, Mapping):
         for key, inner in value.items():
-            if key not in ("role", "type", "data"):
+            if key not in ("role", "type", "data", "cache_control"):
                 yield from _texts(inner)
     elif isinstance(value, list):
         for inner in value:

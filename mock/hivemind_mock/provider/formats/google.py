@@ -39,7 +39,7 @@ _SSE, _ARRAY, _COUNT = "sse", "array", "count"
 class Google(Format):
     """`/v1beta/models/<model>:generateContent` and its streaming and counting siblings; also under `/v1`."""
 
-    name = "google"
+    name = profile = "google"
     stream_type = b"text/event-stream"
 
     def parse(self, path: str, query: str, body: Body) -> Request | None:
@@ -52,10 +52,13 @@ class Google(Format):
         return Request(
             model=match[1],
             stream=operation == "streamGenerateContent",
-            input_tokens=count_tokens(body.get("systemInstruction"), body.get("contents"), body.get("tools")),
+            input_tokens=count_tokens(*self.said(body)),
             max_tokens=positive(generation.get("maxOutputTokens")) if isinstance(generation, dict) else 0,
             variant=_COUNT if operation == "countTokens" else _SSE if sse else _ARRAY,
         )
+
+    def said(self, body: Body) -> tuple[object, ...]:
+        return body.get("systemInstruction"), body.get("tools"), body.get("contents")
 
     def conversation(self, body: Body) -> Conversation:
         parts = [part for each in objects(body.get("contents")) for part in self._said(each)]

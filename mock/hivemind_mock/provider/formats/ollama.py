@@ -25,7 +25,7 @@ _CHAT, _GENERATE = "chat", "generate"
 class Ollama(Format):
     """The native API: `/api/chat` and `/api/generate`."""
 
-    name = "ollama"
+    name = profile = "ollama"
     stream_type = b"application/x-ndjson"
 
     def parse(self, path: str, query: str, body: Body) -> Request | None:

@@ -53,6 +53,9 @@ class _OpenAI(Format):
             return path.removeprefix("/openai/v1"), _AZURE, ""
         return path.removeprefix("/v1"), "", ""
 
+    def states_written(self, request: Request, tokens: int) -> int:
+        return tokens if request.model.startswith("gpt-6") else 0
+
     def error(self, error: ApiError) -> tuple[int, Headers, Body]:
         status, kind, code = _ERRORS[error.kind]
         body = {"message": error.message, "type": kind, "param": None, "code": code}
@@ -77,6 +80,7 @@ class OpenAIChat(_OpenAI):
     """`/v1/chat/completions`, `/openai/deployments/<name>/chat/completions`, and `…/embeddings`."""
 
     name = "openai_chat"
+    profile = "openai"
 
     def parse(self, path: str, query: str, body: Body) -> Request | None:
         operation, variant, deployment = self.operation(path)
@@ -87,11 +91,14 @@ class OpenAIChat(_OpenAI):
         return Request(
             model=str(body.get("model") or deployment),
             stream=body.get("stream") is True and not embedding,
-            input_tokens=count_tokens(body.get("input") if embedding else body.get("messages"), body.get("tools")),
+            input_tokens=count_tokens(*self.said(body)),
             max_tokens=positive(body.get("max_completion_tokens")) or positive(body.get("max_tokens")),
             show_usage=isinstance(options, Mapping) and options.get("include_usage") is True,
             variant=_EMBEDDING if embedding else variant,
         )
+
+    def said(self, body: Body) -> tuple[object, ...]:
+        return body.get("tools"), body.get("messages"), body.get("input")
 
     def conversation(self, body: Body) -> Conversation:
         messages, tools = list(objects(body.get("messages"))), objects(body.get("tools"))
@@ -177,6 +184,7 @@ class OpenAIResponses(_OpenAI):
     """`/v1/responses`."""
 
     name = "openai_responses"
+    profile = "openai"
 
     def parse(self, path: str, query: str, body: Body) -> Request | None:
         operation, variant, _ = self.operation(path)
@@ -185,10 +193,13 @@ class OpenAIResponses(_OpenAI):
         return Request(
             model=str(body.get("model", "")),
             stream=body.get("stream") is True,
-            input_tokens=count_tokens(body.get("instructions"), body.get("input"), body.get("tools")),
+            input_tokens=count_tokens(*self.said(body)),
             max_tokens=positive(body.get("max_output_tokens")),
             variant=variant,
         )
+
+    def said(self, body: Body) -> tuple[object, ...]:
+        return body.get("tools"), body.get("instructions"), body.get("input")
 
     def conversation(self, body: Body) -> Conversation:
         items, given = list(objects(body.get("input"))), body.get("input")
