@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from textual.geometry import Size
@@ -98,5 +99,11 @@ def test_the_help_of_a_page_is_one_screen(page: str) -> None:
     assert len(rows) <= 22
     assert max(map(cells_of, rows)) <= 76
     words = "".join(text for row in rows for text, _ in row)
+    pages = ("overview", "agents", "requests", "tuning", "log", "tasks", "fleet", "cost")
+    assert [name for number, name in enumerate(pages, 1) if f"{number} {name}" not in words] == []
+    replayed = "".join(
+        text for row in page_help(Pen(), replace(view, playback=RECORDED), Size(80, 24)) for text, _ in row
+    )
+    assert [name for number, name in enumerate(pages, 1) if f"{number} {name}" not in replayed] == ["fleet"]
     assert ("the answer is arriving" in words) == (page in ("overview", "agents", "agent", "requests", "request"))
     assert "the agent got an error" not in words or page in ("requests", "request")
