@@ -43,13 +43,13 @@ def render_card(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
         return pen.message("Agent", note, width, height)
     own = [request for request in view.requests if request.agent == agent.name]
     roomy = rows >= _ROOMY
-    most = min(_OPEN, max(1, rows // 3)) if roomy else 1
-    facts = [state_fact(agent, pen), *_open(view, agent, cells - LABEL, most, pen)]
+    most = min(_OPEN, rows // 3)
+    facts = [state_fact(agent, pen), *_open(view, agent, cells - LABEL, max(1, most), pen)]
     facts += [budget_fact(agent, pen, _GAUGE, view.live), tokens_fact(agent, with_cost=not roomy)]
     facts += [*([_cost(agent)] if roomy else []), requests_fact(agent), _time(agent), _errors(agent, own)]
     url = Target(view.address_of(agent), agent.name, token=view.token).base
     keys = [(rank, key_hint(key, what)) for rank, (key, what) in enumerate(effects(view))]
-    facts += [Fact(8, "URL", [(0, [(url, "info")]), (1, [("y copies it", "dim")])]), Fact(5, "keys", keys)]
+    facts += [Fact(8, "URL", [(0, [(url, "info")]), (1, [("y copies it", "dim")])]), Fact(6, "keys", keys)]
     marked = f"keys go to {short_plural(len(view.marked), 'marked agent')}" if view.marked else ""
     parent = f"started by {agent.parent}" if agent.parent else ""
     note = join(marked, agent.client, parent)
@@ -93,8 +93,8 @@ def _open(view: View, agent: AgentView, width: int, rows: int, pen: Pen) -> list
         spare -= len(more)
         beside: list[Chunk] = [(1, left)] if left and rows == 1 else []
         facts.append(Fact(1, "" if number else "open", [(0, [*head, (first, colour)]), *beside]))
-        facts += [Fact(6, "", [(0, [("  " + line, colour)])]) for line in more]
-    return [*facts, Fact(6, "", [(0, left)])] if left and rows > 1 else facts
+        facts += [Fact(4, "", [(0, [("  " + line, colour)])]) for line in more]
+    return [*facts, Fact(4, "", [(0, left)])] if left and rows > 1 else facts
 
 
 def budget_fact(agent: AgentView, pen: Pen, gauge: int, live: bool) -> Fact:
