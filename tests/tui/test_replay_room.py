@@ -166,6 +166,8 @@ async def test_two_keys_lead_to_a_kind_of_marks(size: tuple[int, int]) -> None:
         assert round(at(app), 3) == first
         await press(pilot, "g x")
         assert not app.overlay.is_open
+        await press(pilot, "5 ?")
+        assert [kind for kind in kinds if f"{KINDS[kind].word}: " not in seen(pilot, "overlay")] == []
 
 
 async def test_it_plays_stops_and_repeats() -> None:

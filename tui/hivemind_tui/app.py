@@ -248,7 +248,7 @@ class ControlRoom(Actions):
 
     def _draw_footer(self) -> None:
         slow = self._pace.fps < self._pace.wanted
-        self._board.draw_footer(self.view, self._room, f"screen at {self._pace.fps:.0f} fps" if slow else "")
+        self._board.draw_footer(self.view, self._room, f"{self._pace.fps:.0f} fps" if slow else "")
 
     def _restyle(self) -> None:
         self._board.restyle(self.theme_variables, self._room)

@@ -38,6 +38,7 @@ _EXPLAINED: Mapping[str, Sequence[str]] = {
     "overview": ("level", "AIMD", "RUNS OUT", "errors", "FAIL", "TRIES", "lane"),
     "agents": ("FAIL", "WAITS", "IN", "OUT"),
     "tuning": ("level", "AIMD", "RUNS OUT"),
+    "log": ("level", "AIMD", "lane"),
     **dict.fromkeys(("requests", "agent", "request"), ("TRIES", "WAITED", "TOTAL", "OUT", "lane")),
 }
 """By page its words that don't tell by themselves what they are."""
@@ -281,6 +282,9 @@ def page_help(pen: Pen, view: View, size: Size) -> Rows:
         shown += [
             [(f"{cut.shown(pen.glyphs.braille)} {cut.word}", cut.role), (": cut the level", "text")] for cut in cuts
         ]
+    if view.playback is not None:
+        marks = {each.kind for each in view.playback.marks}
+        shown += [[pen.worded(of), (f": {of.meaning}", "text")] for kind, of in KINDS.items() if kind in marks]
     words = [[(word, "strong"), (f": {_meaning(word, pen)}", "text")] for word in _EXPLAINED.get(view.page, ())]
     glyphs = pen.glyphs
     common = f"{glyphs.about} estimated  {NOTHING} not yet  . none  {glyphs.ellipsis} cut short"
