@@ -84,19 +84,21 @@ class Picture:
     """Whether its text is the same every time."""
 
 
-OVERVIEW = (r"Slots and queue", r"Rate windows", r"\d+ retried OK", r"\d+ agents? recovered")
+OVERVIEW = (r"3 Requests", r"Rate windows", r"\d+ retried OK", r"\d+ (agents? )?recovered")
 PICTURES = (
     Picture("overview", "1", shows=(*OVERVIEW, r"level \d", r"ETA")),
     Picture("overview_light", "1", theme="hivemind-light", shows=OVERVIEW),
     Picture("overview_small", "1", size=SMALL, shows=OVERVIEW),
     Picture("overview_small_light", "1", theme="hivemind-light", size=SMALL, shows=OVERVIEW),
-    Picture("agents", "2 s s s", shows=(r"AGENT", r"base URL for it")),
+    Picture("agents", "2 s s s", shows=(r"AGENT", r"y copies it")),
     Picture("agent", "2 enter", shows=(r"state ", r"Tokens over time", r"Requests")),
     Picture(
         "request", "3 slash d o n e enter s s s s s s enter", shows=(r"\d ✕ .* (4|5)\d\d ", r"[2-9] ✓ .*200 answered")
     ),
     Picture("tasks", "6 j j j", shows=(r"WAITS FOR OR NOTE", r"waited for by")),
-    Picture("tuning", "4 j j j right right left", shows=(r"1 knob tuned, W writes", r"was 0.5", r"tau in the paper")),
+    Picture(
+        "tuning", "4 j j j j j right right left", shows=(r"1 knob tuned, W writes", r"was 0.5", r"tau in the paper")
+    ),
     Picture("tuning_small", "4", size=SMALL, shows=(r"max concurrency",)),
     Picture("log_light", "5", theme="hivemind-light", shows=(r"following", r"answered at attempt")),
 )

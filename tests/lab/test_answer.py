@@ -11,13 +11,14 @@ from lab.predictions import FIGURES, prediction
 
 from hivemind.journal.figures import Waits
 from hivemind.journal.wait_causes import WaitCauses
-from hivemind.lab.foresight.answer import Answer, answer
+from hivemind.lab.foresight.answer import answer
 from hivemind.lab.foresight.foretell import foretell
-from hivemind.lab.foresight.foretold import WALL, Foretold, foretold, named
+from hivemind.lab.foresight.foretold import WALL, foretold, named
 from hivemind.lab.foresight.heldout import HeldOut, HeldOutPart
 from hivemind.lab.foresight.notes import commands
 from hivemind.lab.foresight.prediction import Prediction
 from hivemind.lab.foresight.sentence import sentence
+from hivemind.lab.foresight.told import Answer, Foretold
 from hivemind.lab.simulate.overrides import Change, parse_changes
 from hivemind.lab.simulate.recording import Recording
 from hivemind.records import replace

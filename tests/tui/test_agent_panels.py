@@ -141,9 +141,9 @@ def test_a_budget_of_both_kinds_for_a_subtree() -> None:
     agent = replace(ALICE, budget=budget(ALICE, 2_000_000, 3.0, per="day", covers="subtree", unpriced=900))
     rows = card(View(replace(world(), agents=(agent,))))
     for words in (
-        "budget          86%  ━━━━━━━━━━━━━━── of $3",
-        "32%  ━━━━━─────────── of 2.0M",
-        "$0.42 left, 1.4M left, today",
+        "budget    ━━━━━━━━━━━━━━━━━───  86% of $3",
+        "$0.42 left  ━━━━━━──────────────",
+        "32% of 2.0M  1.4M left  today",
         "with its agents",
         "900 tokens without a price",
     ):
@@ -155,11 +155,10 @@ def test_many_requests_of_one_agent_are_counted() -> None:
     full = world()
     slots = tuple(replace(full.slots[0], ticket=n) for n in range(40))
     tall = card(View(replace(full, slots=slots), selected="alice"))
-    assert "… 34 more" in tall
+    assert "… 35 more" in tall
     assert "stops it" in tall
     short = card(View(replace(full, slots=slots), selected="alice"), 80, 8, boxed=False)
     assert "… 39 more" in short
-    assert "x stops it" in short
 
 
 @pytest.mark.parametrize(
@@ -203,11 +202,14 @@ def test_keys_for_several_speak_of_them() -> None:
 @pytest.mark.parametrize("width", [80, 139, 199])
 @pytest.mark.parametrize("page", ["overview", "log"])
 def test_what_was_kept_from_agents_always_stays(width: int, page: str) -> None:
-    """Failures, requests retried and agents recovered, whatever else must go, and however many there are."""
+    """Failures, requests retried and agents recovered, whatever else must go, and however many there are; and the name
+    of the page."""
     full = world()
     many = replace(full, totals=replace(full.totals, failed=12_300, retried_ok=45_600, agents_recovered=1_200))
     rows = head(View(many, trail=(page,)), width)
-    assert "12k failed · 46k retried OK · 1.2k agents recovered" in rows
+    assert "12k failed · 46k retried OK · 1.2k " in rows
+    assert "recovered" in rows
+    assert f"[{1 if page == 'overview' else 5} {page.capitalize()}]" in rows
 
 
 def test_a_lost_connection_takes_the_first_row() -> None:

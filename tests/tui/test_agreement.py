@@ -74,7 +74,7 @@ def agree(snapshot: Snapshot) -> None:
     head = text(header.render(view, WIDE, 2, Pen()))
     assert f" {word(snapshot.verdict)}" in head
     assert f"queue {snapshot.queued} " in head
-    assert f"in flight {in_flight}/" in head
+    assert re.search(rf"in flight {in_flight}[/,]", head)
     assert f"{short_count(totals.failed)} failed" in head
     assert bool(re.search(rf"\b{died} agents? died", head)) == bool(died)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -14,7 +15,7 @@ from tui.worlds import FakeSource, world
 
 from hivemind.records import replace
 from hivemind.world.snapshot import RecordingView
-from hivemind_tui.commands.files import as_png, placed_text, write_new
+from hivemind_tui.commands.files import _begun, as_png, placed_text, write_new
 
 
 def exported(text: str) -> str:
@@ -78,6 +79,14 @@ async def test_a_live_room_takes_pictures_and_writes_the_report(tmp_path: Path) 
     async with screen(FakeSource(world()), SMALLEST) as pilot:
         await press(pilot, "@report @journals")
         assert [text.partition(";")[0] for text in said(pilot)] == ["nothing is recorded"]
+
+
+def test_a_journal_is_known_by_its_day() -> None:
+    """The last two by a word, which finds them."""
+    yesterday = datetime.now().astimezone() - timedelta(days=1)
+    assert _begun(f"{yesterday.astimezone(UTC):%Y%m%d-%H%M%S}-8765") == f"yesterday {yesterday:%H:%M}; "
+    assert " Nov " in _begun("20251124-102302-8765")
+    assert _begun("20251399-102302-8765") == _begun("mine") == ""
 
 
 async def test_journals_are_listed_and_one_is_played_back(tmp_path: Path) -> None:

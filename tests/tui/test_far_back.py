@@ -27,7 +27,7 @@ def test_whoever_is_too_far_back_to_be_listed_waits_nevertheless() -> None:
         assert "behind 100 " in text(agent_table.render(view, width, height, pen))
         assert "waits behind 100 others" in text(agent_page.render_card(view, width, height, pen))
     one = replace(view, trail=("agents", "agent"), requests=(asked,), requests_shown=(asked,))
-    assert "behind 100 others" in text(agent_page.render_facts(one, 80, 12, Pen()))
+    assert "behind 100 others" in text(agent_page.render_card(one, 80, 12, Pen()))
     listed = replace(one, trail=("requests",), ticket=999)
     assert "behind 100 " in text(request_table.render(listed, 158, 12, Pen()))
     assert "waits behind 100 others" in text(request_page.render_card(listed, 158, 12, Pen()))

@@ -185,7 +185,7 @@ async def test_the_page_on_a_screen() -> None:
         view = room(pilot).view
         assert (view.trail, view.machine) == (("fleet", "agents"), "ci-runner-2")
         assert [agent.name for agent in view.agents] == ["bob", "dave"]
-        await press(pilot, "h")
+        await press(pilot, "j k h")
         assert source.applied == [PauseAgent("bob", True)]
         await press(pilot, "escape")
         assert room(pilot).view.trail == ("fleet",)

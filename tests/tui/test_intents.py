@@ -118,5 +118,5 @@ def test_a_budget_that_is_none(text: str) -> None:
 
 def test_a_proxy_without_the_knob() -> None:
     """An older proxy may not know a knob; that is said rather than guessed."""
-    with pytest.raises(Rejected, match=r"has no aimd\.alpha"):
+    with pytest.raises(Rejected, match="has no max_concurrency"):
         intents.turn(view(knobs={}), 1)

@@ -10,6 +10,7 @@ from textual.widget import Widget
 from tui.requests import requests_of
 from tui.worlds import world
 
+from hivemind.records import replace
 from hivemind_tui.commands.dialogs import help_rows, page_help
 from hivemind_tui.commands.intents import INTENTS
 from hivemind_tui.keys.keymap import _FIRST, _TIME, BY_ID, FOOTERS, KEYS, bindings, footer
@@ -98,5 +99,11 @@ def test_the_help_of_a_page_is_one_screen(page: str) -> None:
     assert len(rows) <= 22
     assert max(map(cells_of, rows)) <= 76
     words = "".join(text for row in rows for text, _ in row)
+    pages = ("overview", "agents", "requests", "tuning", "log", "tasks", "fleet", "cost")
+    assert [name for number, name in enumerate(pages, 1) if f"{number} {name}" not in words] == []
+    replayed = "".join(
+        text for row in page_help(Pen(), replace(view, playback=RECORDED), Size(80, 24)) for text, _ in row
+    )
+    assert [name for number, name in enumerate(pages, 1) if f"{number} {name}" not in replayed] == ["fleet"]
     assert ("the answer is arriving" in words) == (page in ("overview", "agents", "agent", "requests", "request"))
     assert "the agent got an error" not in words or page in ("requests", "request")

@@ -33,12 +33,16 @@ from hivemind_tui.widgets.overlay import Palette
 UPSTREAM = "anthropic"
 
 COMMANDS: dict[str, list[Command]] = {
-    "+": [SetPriority("alice", Priority.HIGH)],
-    "-": [SetPriority("alice", Priority.LOW)],
-    "b": [BoostAgent("alice", 60.0)],
-    "h": [PauseAgent("alice", True)],
-    "x y": [StopAgent("alice", True)],
-    "x n": [],
+    "+": [],
+    "b h": [PauseAgent("alice", True)],
+    "+ +": [SetPriority("alice", Priority.HIGH)],
+    "- -": [SetPriority("alice", Priority.LOW)],
+    "j k b": [BoostAgent("alice", 60.0)],
+    "j k h": [PauseAgent("alice", True)],
+    "x y": [],
+    "x p": [PauseAdmissions(True)],
+    "j k x y": [StopAgent("alice", True)],
+    "j k x n": [],
     "X r": [CutRequest("alice", 1)],
     "X c": [CutRequest("alice", 1, retry=False)],
     "X escape": [],
@@ -74,18 +78,19 @@ COMMANDS: dict[str, list[Command]] = {
     "c tab": [],
     "D y": [Drain(True)],
     "p u": [PauseAdmissions(True), PauseAdmissions(False)],
-    "4 right": [Tune("aimd.alpha", 0.6, UPSTREAM)],
-    "4 left": [Tune("aimd.alpha", 0.4, UPSTREAM)],
-    "4 @turn_far_up": [Tune("aimd.alpha", 1.5, UPSTREAM)],
-    "4 j @turn_far_down": [Tune("aimd.beta", 0.05, UPSTREAM)],
-    "4 j enter 0 . 7 enter": [Tune("aimd.beta", 0.7, UPSTREAM)],
-    "4 home enter 8 enter u": [Tune("max_concurrency", 8, UPSTREAM), Tune("max_concurrency", 12.0, UPSTREAM)],
+    "4 right": [Tune("max_concurrency", 13, UPSTREAM)],
+    "4 left": [Tune("max_concurrency", 11, UPSTREAM)],
+    "4 j j @turn_far_up": [Tune("aimd.alpha", 1.5, UPSTREAM)],
+    "4 j j j @turn_far_down": [Tune("aimd.beta", 0.05, UPSTREAM)],
+    "4 j j j enter 0 . 7 enter": [Tune("aimd.beta", 0.7, UPSTREAM)],
+    "4 enter 8 enter u": [Tune("max_concurrency", 8, UPSTREAM), Tune("max_concurrency", 12.0, UPSTREAM)],
     ": f r e e z e space a l l enter": [PauseAdmissions(True)],
 }
 
 
 async def test_keys_send_their_commands() -> None:
-    """Each key sends what it stands for, to the agents and the lane in sight, and asks before anything is lost."""
+    """Each key sends what it stands for, to the lane in sight and the agents that were chosen, and asks before anything
+    is lost. Where none was chosen, the first key that changes an agent only chooses the one under the cursor."""
     source = FakeSource(world())
     async with screen(source, SMALLEST) as pilot:
         async for keys in afresh(pilot, COMMANDS):
@@ -246,7 +251,7 @@ async def test_what_was_tuned_is_written_after_a_look() -> None:
 
     source.become(tuned)  # type: ignore[arg-type]
     async with screen(source) as pilot:
-        await press(pilot, "4 W j enter 0 . 7 enter")
+        await press(pilot, "4 W j j j enter 0 . 7 enter")
         assert len(said(pilot)) == 1
         await wait_until(pilot, lambda: "was 0.5" in seen(pilot, "knobs"))
         await press(pilot, "W")

@@ -69,7 +69,7 @@ def named(panel: str, size: tuple[int, int]) -> str:
     """The upstream whose slots a panel shows, which a small one tells with what each other has in flight."""
     head = panel.splitlines()[0]
     if size == (80, 24):
-        return head.partition("queue ")[2].strip("─ ").split()[0].partition(":")[0]
+        return head.partition("Requests ")[2].strip("─ ").split()[0].partition(":")[0]
     return next(name for name in ("anthropic", "openai") if f"{name}:" in head)
 
 

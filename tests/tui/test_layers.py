@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from textual import events
 from textual.pilot import Pilot
-from tui.kit import press, room, screen, seen, settle
+from tui.kit import frame, press, room, screen, seen, settle
 from tui.worlds import LANE, FakeSource, busy_source, world
 
+from hivemind.records import replace
 from hivemind.scheduler.commands import PauseAdmissions, SetBudget, SetCircuit, StopAgent
 from hivemind_tui.widgets.overlay import Choice, Overlay, Palette, found
 
@@ -55,7 +57,7 @@ async def test_choices_can_be_clicked_and_a_click_beside_closes() -> None:
         await settle(pilot)
         assert not overlay.is_open
         assert room(pilot).view.page == "overview"
-        await press(pilot, "x")
+        await press(pilot, "j k x")
         row = next(index for index, row in enumerate(overlay.rows) if " y  stop" in row.text)
         await pilot.click(Overlay, offset=(4, row))
         await settle(pilot)
@@ -93,3 +95,45 @@ def test_what_is_called_so_comes_first() -> None:
     choices = [Choice(name, "marks" if name == "help" else "", "", lambda: None) for name in names]
     assert [choice.name for choice in found(choices, "mark")] == ["mark", "mark all", "sort by mark", "remark", "help"]
     assert [choice.name for choice in found(choices, "")] == list(names)
+
+
+def flat(box: str) -> str:
+    """Its text without its frame and rows."""
+    return " ".join(box.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("keys", ["q", "D", "x", "c"])
+async def test_a_question_counts_what_is_there_now(keys: str) -> None:
+    """Not what was in flight and waited when it was asked, also while the view is frozen."""
+    full = world()
+    source = FakeSource(full)
+    async with screen(source, size=(80, 24)) as pilot:
+        await press(pilot, f"v {keys}")
+        assert "waiting are refused" in flat(seen(pilot, "overlay"))
+        lane = full.lanes[0]
+        busy = replace(lane, state=replace(lane.state, waiting=41))
+        source.become(replace(full, queued=41, lanes=(busy, *full.lanes[1:])))
+        await frame(pilot)
+        assert "41 waiting are refused" in flat(seen(pilot, "overlay"))
+
+
+async def test_a_second_q_quits_and_the_question_says_so() -> None:
+    """With requests under way, too."""
+    async with screen(FakeSource(world()), size=(80, 24)) as pilot:
+        await press(pilot, "q")
+        assert "so does a second q" in seen(pilot, "overlay")
+        await press(pilot, "q")
+        assert pilot.app.return_value == "quit"
+
+
+async def test_where_no_agent_is_chosen_only_all_can_be_stopped() -> None:
+    """The cursor is on some agent that nobody means."""
+    async with screen(FakeSource(world()), size=(80, 24)) as pilot:
+        assert "x stop" in seen(pilot, "footer")
+        await press(pilot, "x")
+        assert "Stop all spending?" in seen(pilot, "overlay")
+        assert "choose it first: j k" in seen(pilot, "overlay")
+        assert "stop it" not in seen(pilot, "overlay")
+        await press(pilot, "escape j k x")
+        assert "Stop alice, or all spending?" in seen(pilot, "overlay")
+        assert "stop it" in seen(pilot, "overlay")

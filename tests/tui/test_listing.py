@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from tui.worlds import world
+from tui.kit import press, screen, seen
+from tui.worlds import busy_source, world
 
 from hivemind_tui.state.lists import AGENT_KEYS, SortOrder, agent_fields, arranged, matching
 
@@ -51,3 +54,27 @@ def test_every_column_sorts(column: str) -> None:
     key = AGENT_KEYS[column]
     values = [key(agent) for agent in up if key(agent) is not None]
     assert values == sorted(values)
+
+
+@pytest.mark.parametrize("size", [(160, 45), (80, 24)])
+@pytest.mark.parametrize(("page", "panel", "needed"), [("2", "agents-all", "WAITS"), ("3", "requests", "WAITED")])
+async def test_sorting_goes_over_the_columns_that_are_shown(
+    size: tuple[int, int], page: str, panel: str, needed: str
+) -> None:
+    """From the left, and after the last one to the usual order; the panel says by what."""
+    async with screen(busy_source(), size) as pilot:
+        await press(pilot, page)
+        heads, sorted_by = seen(pilot, panel).splitlines()[1], []
+        while True:
+            await press(pilot, "s")
+            title, head, *_ = seen(pilot, panel).splitlines()
+            if "sorted by" not in title:
+                break
+            column = re.search(r"(\S+)[▴▾]", head)
+            assert column is not None, head
+            sorted_by.append(column[1])
+            assert column[1].lower()[:4] in title or "activity" in title
+        assert needed in sorted_by
+        assert len(sorted_by) > 5
+        places = [heads.index(name[:4]) for name in sorted_by]
+        assert places == sorted(places)

@@ -102,7 +102,7 @@ def test_the_page_says_what_is_cut_and_found() -> None:
     cut = replace(view, log_search="", log_severity=2)
     text = "\n".join(strip.text for strip in log.render(cut, 100, 6, Pen()))
     assert "failures" in text
-    assert "Nothing of that severity; s shows more." in text
+    assert "Nothing of that severity; : severity shows more." in text
 
 
 async def test_a_search_is_typed_on_the_page() -> None:

@@ -101,7 +101,8 @@ async def test_sentences_lead_there(tmp_path: Path) -> None:
 
 
 async def test_one_key_cycles_the_span_of_curves_and_another_the_groups(tmp_path: Path) -> None:
-    """Curves and charts are of the span, and go back to what is in memory; the page of costs has a span of its own."""
+    """Curves and charts are of the span, which a small screen says before the vitals, and go back to what is in memory;
+    the page of costs has a span of its own."""
     async with on_day(tmp_path, WIDE) as (pilot, past):
         before = seen(pilot, "curve")
         for span in ("1 h", "8 h", "24 h"):
@@ -110,6 +111,12 @@ async def test_one_key_cycles_the_span_of_curves_and_another_the_groups(tmp_path
             assert room(pilot).view.snapshot.vitals.step_s == cast(Past, room(pilot).view.back.answer).step_s
         await press(pilot, "H")
         assert seen(pilot, "curve") == before
+        await pilot.resize_terminal(*SMALL)
+        assert "last" not in seen(pilot, "vitals")
+        await press(pilot, "H")
+        await wait_until(pilot, lambda: " last 1 h  req" in seen(pilot, "vitals"))
+        await press(pilot, "H H H")
+        await pilot.resize_terminal(*WIDE)
         await press(pilot, "8 8 8")
         await wait_until(pilot, lambda: "Cost by tree" in seen(pilot, "costs"))
         for _ in SPANS:

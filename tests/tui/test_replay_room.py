@@ -13,13 +13,14 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets._toast import Toast
 from tui.decks import AT, LENGTH_S, Deck, recording
-from tui.kit import TERMINAL, piloted, press, said, seen, settle, wait_until
+from tui.kit import TERMINAL, frame, piloted, press, said, seen, settle, wait_until
 from tui.worlds import world
 
 from hivemind.journal.index.player import Player
 from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority
+from hivemind_tui.commands.dialogs import KIND_KEYS
 from hivemind_tui.keys import keymap
 from hivemind_tui.keys.keymap import BY_ID, KEYS
 from hivemind_tui.replay_app import ReplayRoom
@@ -106,9 +107,9 @@ async def test_keys_go_about_in_time() -> None:
         assert "PauseAgent" not in seen(pilot, "timeline")
         await wait_until(pilot, lambda: "carol: held" in seen(pilot, "timeline"))
         assert next(agent for agent in app.view.snapshot.agents if agent.name == "carol").held
-        await press(pilot, "g")
+        await press(pilot, "g 1")
         await wait_until(pilot, lambda: "go to" in seen(pilot, "footer"))
-        await press(pilot, "1 4 colon 0 1 colon 3 0 enter")
+        await press(pilot, "4 colon 0 1 colon 3 0 enter")
         await until_at(pilot, app, 90.0)
         await press(pilot, "colon 5 0 % enter")
         await until_at(pilot, app, 60.0)
@@ -119,7 +120,7 @@ async def test_what_cant_be_gone_to_is_told() -> None:
     async with replay(size=NARROW) as (pilot, app):
         for keys, words in (
             ("N", "no mark before this"),
-            ("g n o o n enter", "no moment"),
+            ("g t n o o n enter", "no moment"),
             ("g 1 6 colon 0 0 enter", "isn't in the recording"),
             ("end n", "no mark after this"),
             ("@event", "no event after this"),
@@ -130,6 +131,43 @@ async def test_what_cant_be_gone_to_is_told() -> None:
                 await press(pilot, "escape")
         await press(pilot, "g enter")
         await until_at(pilot, app, LENGTH_S)
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_two_keys_lead_to_a_kind_of_marks(size: tuple[int, int]) -> None:
+    """The menu says what each sign of the timeline is, how often it is there and where next; after the last comes the
+    first. A capital letter plays there at x8. Words do the same where a time may be typed."""
+    now = [0.0]
+    async with replay(size=size, clock=lambda: now[0]) as (pilot, app):
+        kinds = app.recording.counts()
+        assert "g go to mark" in seen(pilot, "footer")
+        await press(pilot, "g")
+        menu = seen(pilot, "overlay")
+        assert [kind for kind in kinds if KINDS[kind].word not in menu] == []
+        await press(pilot, "escape")
+        for kind, count in kinds.items():
+            key, times = next(key for key, of in KIND_KEYS.items() if of == kind), []
+            await press(pilot, "home")
+            for _ in range(count + 1):
+                await press(pilot, f"g {key}")
+                await settle(pilot)
+                times.append(round(at(app), 3))
+            assert times[-1] == times[0]
+            assert len(set(times)) == count
+        first = round(app.recording.first("rate_limited").at - AT, 3)  # type: ignore[union-attr]
+        await press(pilot, "home g t 4 2 9 enter")
+        await until_at(pilot, app, first)
+        await press(pilot, "home g R")
+        assert app.recording.transport.speed == 8
+        while app.recording.transport.playing:
+            now[0] += 0.4
+            await frame(pilot)
+            app.recording.turn()
+        assert round(at(app), 3) == first
+        await press(pilot, "g x")
+        assert not app.overlay.is_open
+        await press(pilot, "5 ?")
+        assert [kind for kind in kinds if f"{KINDS[kind].word}: " not in seen(pilot, "overlay")] == []
 
 
 async def test_it_plays_stops_and_repeats() -> None:
@@ -269,4 +307,5 @@ async def test_panels_offer_nothing_that_steers() -> None:
             shown = "\n".join(seen(pilot, panel.id) for panel in app.query(Panel) if panel.display and panel.id)
             assert app.view.snapshot.tasks
             offered = ("ends it", "resumes", "types", "holds", "gives it", "cancels", "Point an agent", "marks it")
+            offered += ("[ ] Concurrency", "c Circuit")
             assert [words for words in offered if words in shown] == [], keys

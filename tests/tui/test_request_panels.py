@@ -21,7 +21,7 @@ from hivemind_tui.widgets.line_table import Render
 
 PLAIN = Pen()
 RENDERS: dict[str, tuple[Render, Callable[[], View]]] = {
-    "agent_facts": (agent_page.render_facts, of_agent),
+    "agent_facts": (agent_page.render_card, of_agent),
     "agent_tokens": (agent_page.render_tokens, of_agent),
     "waterfall": (request_table.render_waterfall, of_agent),
     "request_table": (request_table.render, of_all),
@@ -107,12 +107,12 @@ def test_a_click_picks_a_request() -> None:
         assert "app.sort_by('took')" in actions[1]
 
 
-def test_order_that_no_column_shows_is_told() -> None:
-    """Sorted by what doesn't fit, the note says by what."""
+def test_what_a_list_is_sorted_by_is_told() -> None:
+    """Whether the column is shown or not."""
     view = replace(of_all(), requests_order=SortOrder("opus", "cost", True))
     assert "by cost" in text(request_table.render(view, 80, 9, PLAIN))
     assert "/opus" in text(request_table.render(view, 80, 9, PLAIN))
-    assert "by cost" not in text(request_table.render(view, 160, 9, PLAIN))
+    assert "sorted by cost" in text(request_table.render(view, 160, 9, PLAIN))
     own = replace(of_agent(), requests_order=SortOrder("opus", "waited", True))
     assert "by waited · /opus" in text(request_table.render_waterfall(own, 160, 9, PLAIN))
 
@@ -190,7 +190,7 @@ def test_agent_without_budget_or_errors() -> None:
     """What there isn't is said, and how to have it."""
     full = world()
     agent = replace(full.agents[0], budget=None, dollars=0.0, finished=0, last_error="")
-    rows = text(agent_page.render_facts(View(replace(full, agents=(agent,))), 100, 12, PLAIN))
+    rows = text(agent_page.render_card(View(replace(full, agents=(agent,))), 100, 12, PLAIN))
     assert "no budget, B gives it one" in rows
     assert "none among the remembered requests" in rows
     assert "— a request" in rows

@@ -67,7 +67,7 @@ async def test_no_panel_of_the_overview_is_pushed_out() -> None:
             await pilot.resize_terminal(*size)
             await frame(pilot)
             shown = whole_screen(pilot)
-            titles = ("Slots", "Concurrency", "Rate windows", "Agents", "Events")
+            titles = ("Requests", "Concurrency", "Rate windows", "Agents", "Log")
             assert [title for title in titles if title not in shown] == [], size
             assert "alice" in seen(pilot, "agents")
 

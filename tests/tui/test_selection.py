@@ -41,12 +41,16 @@ def test_the_cursor_stays_on_its_agent_when_the_list_is_sorted_anew() -> None:
 
 
 async def test_a_key_that_acts_on_an_agent_keeps_the_cursor_on_it() -> None:
-    """It was first when the key was pressed, whoever has come before it by now; other keys leave the list on top."""
+    """It was first when the key was pressed, whoever has come before it by now: the first such key says whom it chose,
+    and changes nothing yet. Other keys leave the list on top."""
     source = busy_source()
     async with screen(source, size=(80, 24)) as pilot:
         first = name_of(room(pilot).view.agent)
         await press(pilot, "p p")
         assert room(pilot).view.selected == ""
+        await press(pilot, "h")
+        assert f"the cursor stays on {first} now: the same key again changes it" in said(pilot)
+        assert PauseAgent(first, True) not in source.applied
         died = room(pilot).view.agents[3].name
         source.become(with_agent(source.snapshot(), died, state="died", running=False, exit_code=3))
         await press(pilot, "h")
@@ -185,6 +189,41 @@ async def test_the_next_in_trouble_is_found_wherever_it_stands() -> None:
     assert found == set(TROUBLE)
 
 
+def test_the_slowest_is_one_that_is_under_way() -> None:
+    """Of agents, requests and tasks: what is in flight or waits before all that took longer and is over, and what hangs
+    before that; what is over where nothing else is there."""
+    source, gatherer = busy_source(), ViewBuilder()
+    view = gatherer.look(View(source.snapshot(), trail=("requests",)), source)
+    slowest = navigation.jump(view, "slowest")
+    assert slowest is not None
+    assert slowest.request is not None
+    longest = max(view.listed, key=lambda each: each.duration_s(view.snapshot.at) or 0.0)
+    now = [each for each in view.listed if not each.over]
+    assert slowest.request is max(now, key=lambda each: each.duration_s(view.snapshot.at) or 0.0)
+    over = replace(
+        longest, ticket=900, arrived_at=longest.arrived_at - 1e4, ended_at=view.snapshot.at, state="answered"
+    )
+    slowest = navigation.jump(replace(view, requests_shown=(over, *now)), "slowest")
+    assert slowest is not None
+    assert slowest.ticket in {each.ticket for each in now}
+    hung = replace(now[-1], ticket=901, arrived_at=view.snapshot.at - 1.0, state="hung")
+    assert navigation.jump(replace(view, requests_shown=(over, *now, hung)), "slowest").ticket == 901  # type: ignore[union-attr]
+    assert navigation.jump(replace(view, requests_shown=(over,)), "slowest").ticket == 900  # type: ignore[union-attr]
+
+    usual = replace(world().agents[7], in_flight=0, queued=0, waiting_s=0.0, finished=1, served_s=1e4)
+    crew = (usual, replace(usual, name="waits", queued=1, waiting_s=3.0, served_s=0.0))
+    agents = View(replace(world(), agents=crew, slots=(), queue=()), trail=("agents",))
+    assert navigation.jump(agents, "slowest").selected == "waits"  # type: ignore[union-attr]
+
+
+async def test_a_jump_to_nothing_is_told() -> None:
+    """The key isn't dead: it says that nothing of the kind is listed."""
+    usual = replace(world().agents[7], running=None, failed=0, refused=0, last_error="", state="idle")
+    async with screen(FakeSource(replace(world(), agents=(usual,))), size=(80, 24)) as pilot:
+        await press(pilot, "2 !")
+        assert "nothing in trouble is listed here" in said(pilot)
+
+
 def test_trouble_in_a_folded_tree_is_found_at_its_top() -> None:
     """Of an agent that is hidden, the one above it that is shown; unfolded, itself."""
     usual = replace(world().agents[7], running=None, failed=0, last_error="", state="idle")
@@ -193,8 +232,10 @@ def test_trouble_in_a_folded_tree_is_found_at_its_top() -> None:
     crew[2] = replace(crew[2], state="died", exit_code=1)
     source = FakeSource(replace(world(), agents=tuple(crew)))
     view = View(source.snapshot(), trail=("agents",), folded=frozenset({"top", "fine"}), selected="fine")
-    assert navigation.jump(ViewBuilder().look(view, source), "failing").selected == "top"
-    assert navigation.jump(ViewBuilder().look(replace(view, folded=frozenset()), source), "failing").selected == "leaf"
+    for folded, found in ((view.folded, "top"), (frozenset[str](), "leaf")):
+        jumped = navigation.jump(ViewBuilder().look(replace(view, folded=folded), source), "failing")
+        assert jumped is not None
+        assert jumped.selected == found
 
 
 async def test_the_card_shows_the_row_under_the_cursor_in_each_frame() -> None:

@@ -18,9 +18,7 @@ from hivemind.records import replace
 from hivemind.world.health import Histogram, Vitals
 from hivemind.world.snapshot import RecordingView, Snapshot
 from hivemind.world.verdict import judged
-from hivemind_tui.keys.keymap import footer
 from hivemind_tui.program import main
-from hivemind_tui.state.view import View
 
 ROOMS = (60, 80, 200)
 
@@ -149,15 +147,3 @@ def test_without_the_reports_libraries_it_is_what_if(tmp_path: Path, monkeypatch
 def test_a_journal_elsewhere_is_not_offered(tmp_path: Path) -> None:
     """Of a proxy on another machine there is no file here."""
     assert journal_of(replace(world(), recording=RecordingView(str(tmp_path / "x.jsonl"), 1, 0, ""))) is None
-
-
-def test_a_demo_offers_what_if_after_a_minute(tmp_path: Path) -> None:
-    """For two minutes, in the footer, at 80 columns too; other runs don't."""
-    demo = recorded(demo_folder_in(tmp_path))
-    offered = "what if the settings were others?"
-    for uptime_s, expected in ((59.0, False), (60.0, True), (179.0, True), (180.0, False)):
-        chunks = footer(View(replace(demo, uptime_s=uptime_s)))
-        text = "".join(text for _, spans in chunks[:4] for text, *_ in spans)
-        assert (offered in text) is expected
-    other = footer(View(replace(recorded(folder_in(tmp_path)), uptime_s=100.0)))
-    assert offered not in "".join(text for _, spans in other for text, *_ in spans)

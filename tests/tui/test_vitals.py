@@ -100,3 +100,11 @@ def test_the_longest_wait_is_no_shorter_than_the_one_that_is_told() -> None:
     tile = text(busy(wait_p95_s=34.0, series={"wait_p95_s": (2.7, 15.0)}), 160, 3)
     assert "p95 34s" in tile
     assert "max 34s" in tile
+
+
+def test_the_peak_is_no_less_than_the_figure() -> None:
+    """A figure may count what its series doesn't have yet."""
+    shown = text(busy(error_share=0.41, requests_per_s=88.0, series={**VITALS.series, "error_share": (0.22,)}), 160, 3)
+    assert "41 %" in shown
+    assert "max 41 %" in shown
+    assert "max 88.0/s" in shown

@@ -114,7 +114,7 @@ async def test_a_tab_is_a_control_room(tmp_path: Path, monkeypatch: pytest.Monke
     ):
         await (await http.get(f"{url}/?token={server.token}")).read()
         async with http.ws_connect(f"{url}/ws?width=160&height=45", origin=url) as tab:
-            await _until(tab, "Slots and queue")
+            await _until(tab, "Rate windows")
             await tab.send_json(["resize", {"width": 100, "height": 30}])
             await tab.send_json(["stdin", "5"])
             await _until(tab, "Log")

@@ -49,7 +49,7 @@ async def test_sentences_send_their_commands() -> None:
     source = FakeSource(world())
     async with screen(source, (160, 45)) as pilot:
         for sentence, (answer, commands) in SENTENCES.items():
-            await press(pilot, "1")
+            await press(pilot, "1 j k")
             keys = " ".join(
                 {" ": "space", "$": "dollar_sign", "=": "equals_sign", ".": "full_stop"}.get(c, c) for c in sentence
             )

@@ -9,9 +9,9 @@ from typing import Any
 from lab.predictions import prediction
 from tui.worlds import KNOBS
 
-from hivemind.lab.foresight.answer import Answer
 from hivemind.lab.foresight.foretold import foretold, less_is_done
 from hivemind.lab.foresight.sentence import sentence
+from hivemind.lab.foresight.told import Answer
 from hivemind.lab.simulate.overrides import Change
 from hivemind_tui.whatif.process import SimulationProcess
 from hivemind_tui.whatif.protocol import (

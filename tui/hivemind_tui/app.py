@@ -152,6 +152,8 @@ class ControlRoom(Actions):
             measured = Diagnostics(self.monitor.report(), pace.fps, pace.wanted, pace.cost_s, memory_mb())
             self.view = replace(self.view, inside=measured)
         self._tell_terminal()
+        if self.overlay.is_open:
+            self.overlay.draw()
         if self.view.page == "start" and self._greeting and self.view.snapshot.totals.requests:
             self.go(navigation.page(self.view, "overview"))
         if self.view.page == "request" and time.monotonic() >= self._detail_due_s:
@@ -246,7 +248,7 @@ class ControlRoom(Actions):
 
     def _draw_footer(self) -> None:
         slow = self._pace.fps < self._pace.wanted
-        self._board.draw_footer(self.view, self._room, f"screen at {self._pace.fps:.0f} fps" if slow else "")
+        self._board.draw_footer(self.view, self._room, f"{self._pace.fps:.0f} fps" if slow else "")
 
     def _restyle(self) -> None:
         self._board.restyle(self.theme_variables, self._room)
@@ -302,7 +304,7 @@ class ControlRoom(Actions):
         def everything() -> None:
             self.ask("Every key and sign", dialogs.help_rows(pen, view, room), {})
 
-        self.ask("Help", dialogs.page_help(pen, view, room), {"?": everything})
+        self.ask("Help (? again: every key and sign)", dialogs.page_help(pen, view, room), {"?": everything})
 
     def action_palette(self) -> None:
         self.palette.open(self.choices(), self.offers, self._board.pen)

@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.geometry import Size
 from textual.widget import Widget
 
-from hivemind_tui.keys.keymap import footer
+from hivemind_tui.keys.keymap import footer, parsed
 from hivemind_tui.pages import AROUND, pages, rows_wanted
 from hivemind_tui.panels import diagnostics, header
 from hivemind_tui.panels.timeline_strip import Scrubber
@@ -122,6 +122,15 @@ class Board(Vertical):
         rows = 2 if self.has_class("compact") else 4
         for count in (2, 4):
             self.screen.set_class(bool(self._timeline.display) and count == rows, f"timeline-{count}")
+
+    def columns(self) -> Sequence[str]:
+        """Return the columns that the page's list can be sorted by: those whose heads are shown, from the left."""
+        for panel in self._panels:
+            heads = [part for row in panel.rows[:2] for part in row] if panel.is_on_screen else []
+            actions = [str(part.style.meta.get("@click", "")) for part in heads if part.style is not None]
+            if found := [str(parsed(each)[1][0]) for each in actions if each.startswith("app.sort_by(")]:
+                return found
+        return ()
 
     @property
     def between_frames(self) -> bool:

@@ -47,12 +47,15 @@ def pages(plots: PlotProcess | None) -> Mapping[str, Widget]:
 
     def leading(name: str, render: Render, id: str) -> Panel:
         """Return a panel with the key of the page that has more of it, or of what it steers."""
-        return Panel(render, id=id, key=BY_ID[name].shown, action=f"app.{BY_ID[name].action}")
+        key = BY_ID[name]
+        return Panel(render, id=id, key=key.shown, action=f"app.{key.action}", steers=bool(key.live))
 
     def curve(id: str) -> Panel:
-        return CurvePanel(plots, id=id, key=BY_ID["tuning"].shown, action=f"app.{BY_ID['tuning'].action}")
+        """Return the curve with the keys that move the level's upper end; a click leads to all knobs."""
+        action = f"app.{BY_ID['tuning'].action}"
+        return CurvePanel(plots, id=id, key=BY_ID["less"].pair, action=action, steers=True)
 
-    def events(id: str) -> Panel:
+    def newest(id: str) -> Panel:
         return leading("log", log.render_newest, id)
 
     return {
@@ -66,14 +69,14 @@ def pages(plots: PlotProcess | None) -> Mapping[str, Widget]:
                 id="middle",
             ),
             leading("agents", agent_table.render, "agents"),
-            events("events"),
+            newest("events"),
         ),
         "start": Vertical(Panel(connect.render, id="start")),
         "agents": Horizontal(
             Vertical(
                 Panel(agent_table.render, id="agents-all"),
                 leading("open", request_table.render_of_agent, "agents-requests"),
-                events("agents-events"),
+                newest("agents-events"),
                 id="agents-left",
             ),
             Vertical(
@@ -86,11 +89,11 @@ def pages(plots: PlotProcess | None) -> Mapping[str, Widget]:
         "tuning": Horizontal(
             Vertical(
                 Panel(knobs.render, id="knobs"),
-                events("tuning-events"),
+                newest("tuning-events"),
                 id="tuning-left",
             ),
             Vertical(
-                CurvePanel(plots, id="tuning-curve"),
+                curve("tuning-curve"),
                 Panel(limits.render_windows, id="tuning-windows"),
                 leading("circuit", limits.render_circuit, "tuning-circuit"),
                 id="tuning-right",
@@ -110,14 +113,14 @@ def pages(plots: PlotProcess | None) -> Mapping[str, Widget]:
             Vertical(
                 Panel(task_page.render, id="tasks-all"),
                 Panel(gantt.render, id="gantt"),
-                events("tasks-events"),
+                newest("tasks-events"),
                 id="tasks-left",
             ),
             Vertical(Panel(task_page.render_card, id="task-card"), curve("tasks-curve"), id="tasks-right"),
         ),
         "fleet": Vertical(
             Panel(fleet_page.render, id="fleet"),
-            Horizontal(events("fleet-events"), curve("fleet-curve"), id="fleet-below"),
+            Horizontal(newest("fleet-events"), curve("fleet-curve"), id="fleet-below"),
         ),
         "cost": Horizontal(
             Panel(cost_table.render, id="costs"),
@@ -133,7 +136,7 @@ def pages(plots: PlotProcess | None) -> Mapping[str, Widget]:
         ),
         "agent": Vertical(
             Horizontal(
-                Panel(agent_page.render_facts, id="agent-facts"),
+                Panel(agent_page.render_card, id="agent-facts"),
                 Panel(agent_page.render_tokens, id="agent-tokens"),
                 id="agent-top",
             ),
@@ -141,7 +144,7 @@ def pages(plots: PlotProcess | None) -> Mapping[str, Widget]:
             Horizontal(
                 Vertical(
                     Panel(log.render_of_agent, id="agent-own-events"),
-                    events("agent-events"),
+                    newest("agent-events"),
                     id="agent-log",
                 ),
                 curve("agent-curve"),

@@ -7,15 +7,16 @@ from functools import partial
 from typing import Any
 
 from hivemind.errors import UsageError
+from hivemind.journal.index.activity import Mark
 from hivemind.records import replace
 from hivemind.scheduler.commands import Rejected
 from hivemind_tui.app import ControlRoom
-from hivemind_tui.commands.dialogs import kind_key, kinds_menu
+from hivemind_tui.commands.dialogs import KIND_KEYS, Rows, go_to_menu, kind_key, kinds_menu
 from hivemind_tui.commands.queue import Intent
 from hivemind_tui.keys import keymap
 from hivemind_tui.panels.timeline_strip import Scrubber
 from hivemind_tui.render.format import clock, percent
-from hivemind_tui.sources.playback import HOW, KINDS, READ_ONLY, Playback, moment_of
+from hivemind_tui.sources.playback import ALSO, FAST, HOW, KINDS, READ_ONLY, Playback, kind_meant, moment_of
 from hivemind_tui.sources.replay import ReplaySource, text_of_mark
 from hivemind_tui.state.view import View
 from hivemind_tui.widgets.overlay import Choice
@@ -103,7 +104,7 @@ class ReplayRoom(ControlRoom):
         """Return what can be run, the next mark of each kind first: by that an incident is found."""
         counts = self.recording.counts()
         marks = [
-            Choice(f"{of.word}: next mark", of.meaning, "", partial(self._go_to_mark, 1, kind), "opening")
+            Choice(f"{of.word}: next mark", of.meaning, "", partial(self._go_to_kind, kind), ALSO.get(kind, ""))
             for kind, of in KINDS.items()
             if counts.get(kind)
         ]
@@ -115,13 +116,35 @@ class ReplayRoom(ControlRoom):
             return
         self._go_to_mark(step)
 
-    def _go_to_mark(self, step: int, kind: str = "") -> None:
-        recording = self.recording
-        found = recording.mark(step, kind)
+    def _go_to_mark(self, step: int) -> None:
+        found = self.recording.mark(step)
         if found is None:
-            self.complain(f"no {KINDS[kind].word} after this" if kind else _none_further(recording.playback(), step))
-            return
-        recording.go(found.at, text_of_mark(found), found.kind)
+            self.complain(_none_further(self.recording.playback(), step))
+        else:
+            self._show_mark(found)
+
+    def _go_to_kind(self, kind: str) -> None:
+        """Go to the next mark of a kind; after the last to the first."""
+        if found := self._next_of(kind):
+            self._show_mark(found)
+        else:
+            self.complain(f"no {KINDS[kind].word} in this recording")
+
+    def _next_of(self, kind: str) -> Mark | None:
+        return self.recording.mark(1, kind) or self.recording.first(kind)
+
+    def _show_mark(self, found: Mark) -> None:
+        self.recording.go(found.at, text_of_mark(found), found.kind)
+        self._moved()
+
+    def _play_to_kind(self, kind: str) -> None:
+        """Play at x8 to the next mark of a kind, from the beginning where none comes any more, and stop there."""
+        recording = self.recording
+        if recording.mark(1, kind) is None:
+            recording.go(recording.transport.begins_at)
+        recording.transport.speed = FAST
+        if not recording.play_to_mark(kind):
+            self.complain(f"no {KINDS[kind].word} in this recording")
         self._moved()
 
     def action_play_to_mark(self) -> None:
@@ -139,11 +162,27 @@ class ReplayRoom(ControlRoom):
             self._go_to(self.recording.transport.begins_at)
 
     def action_go_to(self) -> None:
-        self.line.ask("go to", hint=HOW, done=self.go_to)
+        """Open a menu of the kinds of marks with where the next of each is; a time can be typed at once."""
+        choices: dict[str, Callable[[], object]] = {key: partial(self._ask_moment, key) for key in "0123456789+-"}
+        choices["t"] = partial(self._ask_moment, "")
+        for key, kind in KIND_KEYS.items():
+            choices |= {key: partial(self._go_to_kind, kind), key.upper(): partial(self._play_to_kind, kind)}
+        self.ask("Go to", self._go_to_rows, choices)
+
+    def _go_to_rows(self, _view: View) -> Rows:
+        marks = {kind: (count, self._next_of(kind)) for kind, count in self.recording.counts().items()}
+        return go_to_menu(self._board.pen, self.recording.playback(), marks)
+
+    def _ask_moment(self, begun: str) -> None:
+        self.line.ask("go to", begun, hint=HOW, done=self.go_to)
 
     def go_to(self, text: str) -> None:
-        """Go to a moment as a user types it. Raises: Rejected."""
+        """Go to a moment as a user types it, or to the next mark of a kind. Raises: Rejected."""
         if not text.strip():
+            return
+        kind = kind_meant(text)
+        if kind in self.recording.counts():
+            self._go_to_kind(kind)
             return
         try:
             self._go_to(moment_of(text, self.recording.playback()))

@@ -15,12 +15,12 @@ from hivemind.cli.progress import Progress
 from hivemind.console import print_json, printable
 from hivemind.errors import UsageError
 from hivemind.lab.comparison import Verdict
-from hivemind.lab.foresight.answer import Answer, answer
+from hivemind.lab.foresight.answer import answer
 from hivemind.lab.foresight.draws import on_all_cores
 from hivemind.lab.foresight.foretell import foretell
-from hivemind.lab.foresight.foretold import Foretold
 from hivemind.lab.foresight.prediction import Prediction
 from hivemind.lab.foresight.ranges import Range
+from hivemind.lab.foresight.told import Answer, Foretold
 from hivemind.lab.simulate.journal import writable, write_journal
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import Recording, load

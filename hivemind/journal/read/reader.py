@@ -217,7 +217,7 @@ def _next_event(file: IO[bytes]) -> Event | None:
 def _stand_in(path: Path, first: Event) -> tuple[JournalBegan, str]:
     named = part_of(path.name)
     journal, part = named or (path.stem, 1)
-    moment = _moment(journal)
+    moment = named_moment(journal)
     if moment is not None and part == 1:
         return JournalBegan(first.at, moment, journal, part, ""), "its name"
     last = last_event(path) or first
@@ -225,8 +225,8 @@ def _stand_in(path: Path, first: Event) -> tuple[JournalBegan, str]:
     return JournalBegan(first.at, written - (last.at - first.at), journal, part, ""), "when it was last written"
 
 
-def _moment(name: str) -> float | None:
-    """Seconds since the epoch, of a name that begins with a moment (UTC)."""
+def named_moment(name: str) -> float | None:
+    """Return the seconds since the epoch of a journal's name, which begins with a moment (UTC); None: it doesn't."""
     try:
         return datetime.strptime(name[:15], "%Y%m%d-%H%M%S").replace(tzinfo=UTC).timestamp()
     except ValueError:

@@ -4,47 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msgspec import Struct
-
-from hivemind.lab.foresight.foretold import WALL, Foretold, foretold, less_is_done, named
+from hivemind.lab.foresight.foretold import WALL, foretold, less_is_done, named
 from hivemind.lab.foresight.notes import doubts, held_out_text, notes
 from hivemind.lab.foresight.prediction import Prediction
 from hivemind.lab.foresight.sentence import reasons, sentence
-from hivemind.lab.simulate.overrides import Change
+from hivemind.lab.foresight.told import Answer
 from hivemind.lab.simulate.recording import Recording
-
-FAR = 0.2
-"""Models that are further off than this on what they haven't seen are marked."""
-
-
-class Answer(Struct, frozen=True):
-    """A prediction in words and figures."""
-
-    changes: tuple[Change, ...]
-    sentence: str
-    finishes_less: bool
-    """Fewer agents finish or fewer requests are answered, so nothing else counts as better."""
-    reason: str
-    """What mainly makes the run end sooner or later: a cause of waits, or `answers`; empty: nothing is seen."""
-    titles: tuple[str, str]
-    """What the figures' two runs are, as in `recorded` and `changed`."""
-    figures: tuple[Foretold, ...]
-    shows: tuple[str, ...]
-    """What the recording shows, a sentence for each cause."""
-    off_wall: float | None
-    """By what share the models were off in wall time on a part that the fit hadn't seen; None: it isn't known."""
-    off_wait: float | None
-    """Likewise in total wait."""
-    checked: str
-    """The same in a sentence."""
-    doubts: tuple[str, ...]
-    """What the recording can't show; what speaks against an answer stands before it."""
-    notes: tuple[str, ...]
-
-    @property
-    def far_off(self) -> bool:
-        """The models were far off on what they hadn't seen, or couldn't be checked."""
-        return max(self.off_wall or 0.0, self.off_wait or 0.0) > FAR or (self.off_wall is None and bool(self.checked))
 
 
 def answer(recording: Recording, prediction: Prediction) -> Answer:

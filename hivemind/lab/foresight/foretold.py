@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from msgspec import Struct
-
 from hivemind.journal.figures import Figures
 from hivemind.lab.comparison import Measure, Unit, Verdict, judged, run_measures
 from hivemind.lab.foresight import ranges
 from hivemind.lab.foresight.prediction import Prediction, loses
 from hivemind.lab.foresight.ranges import Range
+from hivemind.lab.foresight.told import Foretold
 
 WALL, WAITED, FINISHED = "wall time", "wait, total", "agents finished"
 _MOST = "most in flight"
@@ -20,29 +19,6 @@ _OF_REQUESTS = frozenset({"failed", "refused", "given up"})
 _ROUNDING = 1e-9
 _LEAST: Mapping[Unit, float] = {"count": 5.0, "seconds": 0.5, "tokens": 100.0, "dollars": 0.001, "share": 0.01}
 """Figures below this are compared by difference, not by share."""
-
-
-class Foretold(Struct, frozen=True):
-    """One figure of a prediction."""
-
-    name: str
-    unit: Unit
-    recorded: float | None
-    """None: the run doesn't have it."""
-    changed: Range | None
-    """With the changes."""
-    difference: Range | None
-    """None: there is nothing to compare, or no change."""
-    by_share: bool
-    """The difference is a share of what was recorded; otherwise it has the figure's unit."""
-    verdict: Verdict
-    unpriced: bool = False
-    """Of some tokens no price is known."""
-
-    @property
-    def is_told(self) -> bool:
-        """It is more than nothing in some run."""
-        return bool(self.recorded or (self.changed is not None and self.changed.high))
 
 
 def foretold(prediction: Prediction) -> list[Foretold]:

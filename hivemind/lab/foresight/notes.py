@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from hivemind.lab.fit.limiter import FittedLimit
 from hivemind.lab.fit.provider import FittedProvider
-from hivemind.lab.foresight.foretold import WAITED, WALL, Foretold, named
+from hivemind.lab.foresight.foretold import WAITED, WALL, named
 from hivemind.lab.foresight.prediction import Prediction
+from hivemind.lab.foresight.told import Foretold
 from hivemind.lab.simulate.overrides import Change, apply_changes, questions, value_text
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.trace.steps import CommandStep

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from hivemind.journal.figures import Figures
 from hivemind.journal.wait_causes import WAITED_FOR
 from hivemind.lab.comparison import NOISE, is_noise
-from hivemind.lab.foresight.foretold import WAITED, WALL, Foretold, less_is_done, named, shown_base
+from hivemind.lab.foresight.foretold import WAITED, WALL, less_is_done, named, shown_base
 from hivemind.lab.foresight.prediction import Prediction
 from hivemind.lab.foresight.ranges import Range
+from hivemind.lab.foresight.told import Foretold
 from hivemind.lab.simulate.overrides import Change, value_text
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.text.humanise import duration, percent, plural

@@ -16,8 +16,8 @@ from benchmarks.worlds.world import run_on_sockets as world_on_sockets
 from hivemind.journal.figures import Figures
 from hivemind.lab.foresight import prediction
 from hivemind.lab.foresight.foretold import WAITED, WALL, foretold, named
-from hivemind.lab.foresight.foretold import Foretold as Figure
 from hivemind.lab.foresight.heldout import HeldOut, held_out
+from hivemind.lab.foresight.told import Foretold as Figure
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import Recording, load
 

@@ -155,7 +155,12 @@ class Actions(PastActions, WhatIfActions, FileActions):
         knobs, number = knobs_meant(text)
         found = self._looked_back(text)
         found += [
-            Choice(f"{knob} {number}", f"set it to {number}", reach(knob), partial(self._set_knob, knob, number))
+            Choice(
+                f"{DIALS[knob].label} {number}",
+                f"set it to {number} ({knob})",
+                reach(knob),
+                partial(self._set_knob, knob, number),
+            )
             for knob in knobs
             if self.view.live or self.view.page == "whatif"
         ]

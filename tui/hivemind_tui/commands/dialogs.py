@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Literal
 
 from textual.geometry import Size
 
+from hivemind.journal.index.activity import Mark
 from hivemind.settings.write import Draft
 from hivemind.text.humanise import NOTHING, short_count, short_duration, short_plural
-from hivemind.world.snapshot import AgentView, TaskView, TicketView
+from hivemind.world.snapshot import TaskView, TicketView
 from hivemind_tui.commands.queue import Change
+from hivemind_tui.commands.words import LABELS
 from hivemind_tui.keys.keymap import BY_ID, footer, here
 from hivemind_tui.plots.sample import mark
-from hivemind_tui.render.format import clean, fit
+from hivemind_tui.render.format import clean, clock, fit
 from hivemind_tui.render.glyphs import GATE_SIGNS, LEASE_SIGNS, LEGEND, TASK_SIGNS, Sign, sign
-from hivemind_tui.render.pen import Pen, Span, call, cells_of, linked
-from hivemind_tui.sources.playback import KINDS
-from hivemind_tui.state.view import OF_AGENTS, OF_REQUESTS, View
+from hivemind_tui.render.pen import Pen, Row, Span, call, cells_of, linked
+from hivemind_tui.sources.playback import KINDS, Playback
+from hivemind_tui.state.view import OF_AGENTS, OF_REQUESTS, PAGES, View
 
 Rows = list[list[Span]]
 CircuitMode = Literal["auto", "open", "closed", "probe"]
@@ -30,6 +32,23 @@ _TWO_COLUMNS = 156
 _HELP_WIDTH, _HELP_CELLS, _HELP_SIGNS = 110, 25, 100
 """Widest help of a page, cells of a key in it, and requests whose signs it explains."""
 _EVERYWHERE = 99
+_FLOW = 2
+"""Cells between what stands side by side."""
+_EXPLAINED: Mapping[str, Sequence[str]] = {
+    "overview": ("level", "AIMD", "RUNS OUT", "errors", "FAIL", "TRIES", "lane"),
+    "agents": ("FAIL", "WAITS", "IN", "OUT"),
+    "tuning": ("level", "AIMD", "RUNS OUT"),
+    "log": ("level", "AIMD", "lane"),
+    **dict.fromkeys(("requests", "agent", "request"), ("TRIES", "WAITED", "TOTAL", "OUT", "lane")),
+}
+"""By page its words that don't tell by themselves what they are."""
+_WHERE = 40
+"""Cells of what is told of a mark."""
+KIND_KEYS: Mapping[str, str] = {
+    **{"c": "circuit", "r": "rate_limited", "f": "failed", "e": "ended", "u": "cut"},
+    **{"a": "alert", "b": "budget", "o": "command", "m": "alarm", "l": "gap"},
+}
+"""The keys of kinds of marks in the menu of where to go."""
 _NAMED = 6
 """Agents or tasks that a question names; the others are counted."""
 
@@ -45,8 +64,8 @@ def question(rows: Rows, *choices: list[Span], otherwise: str = "any other key c
     return [*rows, [], *choices, [], [(otherwise, "dim")]]
 
 
-def circuit_menu(view: View) -> tuple[str, Rows]:
-    """Return title and rows of the circuit menu, with what forcing it open would refuse."""
+def circuit_menu(view: View) -> Rows:
+    """Return the rows of the circuit menu, with what forcing it open would refuse."""
     state = view.lane.state if view.lane else None
     steered = "forced" if state and state.circuit_forced else "automatic"
     refused, in_flight = _refused(state.waiting if state else 0), _in_flight(state.active if state else 0)
@@ -54,7 +73,7 @@ def circuit_menu(view: View) -> tuple[str, Rows]:
         [(f"now {sign(state.circuit).word if state else 'closed'}, {steered}", "dim")],
         [(f"forced open: {refused}; {in_flight.removesuffix(' to the end')}", "dim")],
     ]
-    return f"Circuit of {clean(state.lane) if state else 'every lane'}", question(
+    return question(
         rows,
         choice("a", "automatic", "errors open it, a good probe closes it"),
         choice("o", "force open", "send nothing, refuse new requests"),
@@ -63,11 +82,12 @@ def circuit_menu(view: View) -> tuple[str, Rows]:
     )
 
 
-def quit_question(in_flight: int, queued: int, drain_s: float) -> Rows:
+def quit_question(view: View) -> Rows:
     """Return the question before quitting with requests in flight or queued."""
-    limit = f" (at most {drain_s:g} s)" if in_flight else ""
+    in_flight, queued = len(view.snapshot.slots), view.snapshot.queued
+    limit = f" (at most {view.drain_s:g} s)" if in_flight else ""
     waiting = f", {_refused(queued)}" if queued else ""
-    yes = choice("y", "drain and quit", "a signal or Ctrl-C while it drains quits at once")
+    yes = choice("y", "drain and quit", "so does a second q; Ctrl-C while it drains quits at once")
     return question([[(_in_flight(in_flight) + limit + waiting, "text")]], yes)
 
 
@@ -81,13 +101,14 @@ def drain_question(view: View) -> Rows:
     return question(rows, choice("y", "drain"))
 
 
-def stop_question(view: View, agents: Sequence[AgentView], offered: Collection[str]) -> Rows:
+def stop_question(view: View, names: Collection[str], offered: Collection[str]) -> Rows:
     """Return the ways to stop spending, by these keys: what each costs and keeps. Forcing the circuit open is for all
     lanes."""
-    snapshot, names = view.snapshot, {agent.name for agent in agents}
+    snapshot = view.snapshot
+    agents = [agent for agent in snapshot.agents if agent.name in names]
     cut = [ticket for ticket in snapshot.slots if ticket.agent in names]
     waiting = sum(agent.queued for agent in agents)
-    who = "them" if len(agents) > 1 else "it"
+    who = "them" if len(names) > 1 else "it"
     goes_on, refused = _in_flight(len(snapshot.slots)), _refused(snapshot.queued)
     ways: Mapping[str, tuple[str, str]] = {
         "y": (f"stop {who}", f"{_cut(cut)}; {_refused(waiting)}, and later ones; x allows {who} again"),
@@ -96,7 +117,9 @@ def stop_question(view: View, agents: Sequence[AgentView], offered: Collection[s
         "D": ("drain", f"{goes_on}; {refused}, and new ones; D accepts again"),
         "o": ("circuit open", f"{goes_on}; {refused} until c sets it back to automatic"),
     }
-    rows: Rows = [[(_named([agent.name for agent in agents]), "strong")]] if agents else []
+    rows: Rows = [
+        [(_named(sorted(names)), "strong")] if names else [("For one agent alone, choose it first: j k", "dim")]
+    ]
     return question(rows, *[choice(key, *way) for key, way in ways.items() if key in offered])
 
 
@@ -108,8 +131,11 @@ def undo_question(change: Change) -> Rows:
     return question(rows, choice("y", "undo it"))
 
 
-def cut_question(ticket: TicketView) -> Rows:
+def cut_question(view: View, number: int) -> Rows:
     """Return the question what becomes of a request in flight."""
+    ticket = next((each for each in view.snapshot.slots if each.ticket == number), None)
+    if ticket is None:
+        return question([[("It has ended.", "text")]])
     silent = f"nothing has come for {short_duration(ticket.silent_s)}"
     rows: Rows = [[(f"{clean(ticket.model)}, attempt {ticket.attempt}: ", "text"), (silent, "wait")]]
     if ticket.begun:
@@ -180,6 +206,30 @@ def kinds_menu(pen: Pen, shown: Collection[str], counts: Mapping[str, int]) -> R
     return question(rows, every, otherwise="any other key closes the menu")
 
 
+def go_to_menu(pen: Pen, now: Playback, marks: Mapping[str, tuple[int, Mark | None]]) -> Rows:
+    """Return the menu of where a recording can go: by kind of marks how many there are, and the next one."""
+    rows: Rows = []
+    for key, kind in KIND_KEYS.items():
+        count, found = marks.get(kind, (0, None))
+        if found is None:
+            continue
+        of, action = KINDS[kind], call("app.answer", key)
+        word = f"{of.word} {'(429, 529)' if kind == 'rate_limited' else ''}"
+        where = f"{clock(found.at + now.wall_offset_s)} {found.text}"
+        rows.append(
+            [
+                linked(f" {key}  ", "accent", action),
+                (f"{getattr(pen.glyphs, of.glyph)} ", of.role),
+                linked(f"{word:<23}", "strong", action),
+                (f"{count:>4}  ", "text"),
+                (fit(where, min(_WHERE, len(where))), "dim"),
+            ]
+        )
+    rows.append([linked(" t  ", "accent", call("app.answer", "t")), ("a time of day, +90s, -2m, 50%", "strong")])
+    capital: Rows = [[("A capital letter plays there at x8 and stops.", "text")]] if len(rows) > 1 else []
+    return [*rows, [], *capital, [("any other key closes the menu", "dim")]]
+
+
 def kind_key(number: int) -> str:
     """Return the key of a kind of marks by its number from 1: the tenth has 0."""
     return str(number % 10)
@@ -209,35 +259,53 @@ def _named(names: Sequence[str]) -> str:
 
 
 def page_help(pen: Pen, view: View, size: Size) -> Rows:
-    """Return on one screen the keys of this page that do something now, and what the signs on it mean."""
-    pages: list[Span] = []
-    for key in here(view):
-        if key.keys and key.action.startswith("page(") and view.has(key.id):
-            pages += [linked(f"{key.shown} ", "accent", f"app.{key.action}"), (f"{key.label}  ", "text")]
-    cells = [spans[:2] for _, spans in footer(view) if len(spans) > 1]
+    """Return on one screen the pages, the keys of this one that do something now, and its signs and words."""
     width = min(size.width, _HELP_WIDTH) - 4
+    pages: list[Row] = [
+        [linked(f"{key.shown} ", "accent", f"app.{key.action}"), (key.label, "text" if view.has(key.id) else "rule")]
+        for key in here(view)
+        if key.keys and key.id in (*PAGES, "start")
+    ]
+    cells = [spans[:2] for _, spans in footer(view) if len(spans) > 1]
     across = max(1, width // _HELP_CELLS)
     down = -(-len(cells) // across)
-    rows: Rows = [pages, []]
+    rows = [*_flowing(pages, width), []]
     for n in range(down):
         row: list[Span] = []
         for spans in cells[n::down]:
             label, _ = spans[1]
             row += [spans[0], (fit(label, _HELP_CELLS - 1 - cells_of(spans[:1])) + " ", "text")]
         rows.append(row)
-    glyphs = pen.glyphs
-    common = f"{glyphs.about} estimated  {NOTHING} not yet  . none  {glyphs.ellipsis} cut short"
-    more: Rows = [[(pen.glyphs.plain(common), "text")]]
+    shown: list[Row] = [[pen.worded(sign), (f": {sign.meaning}", "text")] for sign in signs_on(view)]
     if (lane := view.lane) is not None and view.page in ("overview", "tuning"):
         cuts = dict.fromkeys(mark(point.mark) for point in lane.curve if point.mark)
-        signs_of = [(f"{cut.shown(glyphs.braille)} {cut.word}  ", cut.role) for cut in cuts]
-        more += [[("what changed the level: ", "text"), *signs_of]] if cuts else []
-    if any(":" in each.state.lane for each in view.snapshot.lanes):
-        more.append([("UPSTREAM:KEY: a lane, an upstream with one credential, of which it is a hash", "text")])
-    more += [[], [("?  every key and sign; any other key closes", "dim")]]
-    shown = signs_on(view)
-    signs = _legend("signs", shown, pen) if shown else []
-    return [*rows, [], *signs[: max(1, size.height - 3 - len(rows) - len(more))], *more]
+        shown += [
+            [(f"{cut.shown(pen.glyphs.braille)} {cut.word}", cut.role), (": cut the level", "text")] for cut in cuts
+        ]
+    if view.playback is not None:
+        marks = {each.kind for each in view.playback.marks}
+        shown += [[pen.worded(of), (f": {of.meaning}", "text")] for kind, of in KINDS.items() if kind in marks]
+    words = [[(word, "strong"), (f": {_meaning(word, pen)}", "text")] for word in _EXPLAINED.get(view.page, ())]
+    glyphs = pen.glyphs
+    common = f"{glyphs.about} estimated  {NOTHING} not yet  . none  {glyphs.ellipsis} cut short"
+    explained = [*_flowing(shown, width), *_flowing(words, width)]
+    last = [(pen.glyphs.plain(common), "text")]
+    return [*rows, [], *explained[: max(1, size.height - 4 - len(rows))], last]
+
+
+def _meaning(word: str, pen: Pen) -> str:
+    return pen.glyphs.plain((LABELS.get(word) or LABELS[word.lower()]).meaning)
+
+
+def _flowing(parts: Iterable[Row], width: int) -> Rows:
+    """Return parts side by side, in as many rows as they need."""
+    rows: Rows = []
+    for part in parts:
+        if rows and cells_of([*rows[-1], *part]) + _FLOW <= width:
+            rows[-1] += [(" " * _FLOW, "text"), *part]
+        else:
+            rows.append([*part])
+    return rows
 
 
 def signs_on(view: View) -> Sequence[Sign]:
@@ -272,6 +340,10 @@ def help_rows(pen: Pen, view: View, size: Size) -> Rows:
         parts.append([[(group, "title")], *rows])
     signs = {"tasks": TASK_SIGNS, "fleet": LEASE_SIGNS}.get(view.page, LEGEND).values()
     parts.append(_legend("glyphs", signs, pen))
+    words = dict.fromkeys(word for page in _EXPLAINED.values() for word in page)
+    parts.append(
+        [[("words", "title")], *([(f"  {word:<12}", "strong"), (_meaning(word, pen), "text")] for word in words)]
+    )
     if view.playback is not None:
         parts.append(_legend("marks of the timeline", KINDS.values(), pen))
     every = [row for part in parts for row in part]

@@ -8,10 +8,12 @@ import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import date, datetime
 from functools import partial
 from pathlib import Path
 
 from hivemind.journal.files import by_beginning, parts_in
+from hivemind.journal.read.reader import named_moment
 from hivemind.text.humanise import size as short_size
 from hivemind_tui.commands.room import Room
 from hivemind_tui.render.format import clock
@@ -104,7 +106,7 @@ class FileActions(Room):
             self.complain(f"{folder}: can't be read ({error.strerror})")
             return
         choices = [
-            Choice(name, "play it back; q leads back here", short_size(size), partial(self._play_back, path))
+            Choice(name, f"{_begun(name)}q leads back here", short_size(size), partial(self._play_back, path))
             for name, (path, size) in found.items()
         ]
         self.palette.open(choices, lambda _: (), self._board.pen, "Journals")
@@ -115,6 +117,16 @@ class FileActions(Room):
             self.exit("aside")
         else:
             self.complain(f"a browser can't show it here; in a terminal: hivemind-tui --replay {path.stem}")
+
+
+def _begun(name: str) -> str:
+    """Return when a journal began, `yesterday 10:23; `, as its name tells; nothing where it doesn't."""
+    moment = named_moment(name)
+    if moment is None:
+        return ""
+    begun = datetime.fromtimestamp(moment)
+    days = (date.today() - begun.date()).days
+    return f"{('today', 'yesterday')[days] if days in (0, 1) else f'{begun:%a %d %b}'} {begun:%H:%M}; "
 
 
 def _sized(folder: Path) -> Mapping[str, tuple[Path, int]]:

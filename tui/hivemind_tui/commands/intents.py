@@ -235,8 +235,10 @@ def agents_of(view: View, meant: frozenset[str] = frozenset()) -> Sequence[Agent
 
 
 def steerable(view: View) -> bool:
-    """Return whether the page has an agent selected that commands could be meant for."""
-    return view.page in OF_AGENTS | {"agent", "request"} or (view.page == "requests" and view.ticket != 0)
+    """Return whether an agent was chosen that commands could be meant for."""
+    if view.page == "requests":
+        return view.ticket != 0
+    return view.page in OF_AGENTS | {"agent", "request"} and not view.following
 
 
 def _lane(view: View) -> LaneState:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Concatenate, ParamSpec
 
 from hivemind.journal.past import GROUPS, Cost
@@ -12,7 +11,7 @@ from hivemind.records import replace
 from hivemind.setup.clients import quick_lines
 from hivemind.world.fleet import Member
 from hivemind.world.order import parents
-from hivemind.world.snapshot import HUNG, AgentView, RequestDetail, RequestView, TaskView
+from hivemind.world.snapshot import HUNG, AgentView, RequestDetail, RequestView, Snapshot, TaskView
 from hivemind_tui.commands.room import Room
 from hivemind_tui.render.dials import NAMES
 from hivemind_tui.state.lists import AGENT_KEYS, ASCENDING, COST_KEYS, REQUEST_KEYS, TASK_KEYS, SortOrder, is_lost
@@ -28,6 +27,10 @@ LISTED = OF_AGENTS | OF_REQUESTS | {"tasks", "fleet", "cost"}
 """Pages with a list."""
 FILTERED = LISTED - {"fleet"} | {"log"}
 """Pages whose list can be filtered."""
+_LIVE = 1e9
+"""What is added to the seconds of what is under way."""
+_JUMPS = {"failing": "in trouble", "slowest": "that took time", "dearest": "that cost anything"}
+"""Kinds of jumps, and what each looks for."""
 _TROUBLED = frozenset({"retry", "failed", "refused", "stopped", "spent", "died", HUNG})
 
 
@@ -213,9 +216,9 @@ def everywhere(view: View) -> View:
     return replace(view, everywhere=not view.everywhere, machine="")
 
 
-def sort(view: View, step: int) -> View:
-    """Sort by the next column; after the last one in the order of the source."""
-    names = ["", *columns(view)]
+def sort(view: View, step: int, shown: Sequence[str]) -> View:
+    """Sort by the next of the columns that are shown; after the last one in the order of the source."""
+    names = ["", *shown]
     order = view.order
     at = names.index(order.sort) if order.sort in names else 0
     return sort_by(view, names[(at + step) % len(names)])
@@ -285,8 +288,9 @@ def _ordered(view: View, order: SortOrder) -> View:
     return replace(view, agents_order=order)
 
 
-def jump(view: View, kind: str) -> View:
-    """Select the next one in trouble (`failing`), the `slowest`, or the `dearest` of those listed, if there is one."""
+def jump(view: View, kind: str) -> View | None:
+    """Select the next one in trouble (`failing`), the `slowest`, or the `dearest` of those listed; None: there is none.
+    What waits or is in flight is slower than all that has ended."""
     listed, selected = _list_of(view)
     items = [item for item in listed if not isinstance(item, Member | Cost)]
     if kind == "failing":
@@ -297,9 +301,9 @@ def jump(view: View, kind: str) -> View:
             (item for item in ahead if _in_trouble(item) or (isinstance(item, AgentView) and item.name in hidden)), None
         )
     else:
-        measure = partial(_slowness, at=view.snapshot.at) if kind == "slowest" else _cost
+        measure = _slowness(view.snapshot) if kind == "slowest" else _cost
         found = max((item for item in items if measure(item) > 0), key=measure, default=None)
-    return view if found is None else _select(view, found)
+    return None if found is None else _select(view, found)
 
 
 def _in_trouble(item: Work) -> bool:
@@ -327,14 +331,24 @@ def _with_trouble_below(view: View) -> set[str]:
     return found
 
 
-def _slowness(item: Work, at: float) -> float:
-    if isinstance(item, TaskView):
-        return item.ran_s
-    if isinstance(item, RequestView):
-        return item.duration_s(at) or 0.0
-    if item.state == HUNG:
-        return math.inf
-    return max(item.waiting_s, item.served_s / item.finished if item.finished else 0.0)
+def _slowness(now: Snapshot) -> Callable[[Work], float]:
+    """Return the measure by which what is under way comes before all that has ended, and what hangs before that."""
+    open_s: dict[str, float] = {}
+    for ticket in (*now.slots, *now.queue):
+        open_s[ticket.agent] = max(open_s.get(ticket.agent, 0.0), ticket.age_s)
+
+    def measure(item: Work) -> float:
+        if isinstance(item, TaskView):
+            return item.ran_s + _LIVE * (item.state == "running")
+        if item.state == HUNG:
+            return math.inf
+        if isinstance(item, RequestView):
+            return (item.duration_s(now.at) or 0.0) + _LIVE * (not item.over)
+        if item.in_flight or item.queued:
+            return _LIVE + max(item.waiting_s, open_s.get(item.name, 0.0))
+        return item.served_s / item.finished if item.finished else 0.0
+
+    return measure
 
 
 def _cost(item: Work) -> float:
@@ -367,14 +381,24 @@ class NavigationActions(Room):
     action_pin_agent = _going(pin)
     action_tree = _going(tree)
     action_fold = _going(fold)
-    action_sort = _going(sort)
     action_sort_by = _going(sort_by)
     action_sorted_page = _going(sorted_page)
     action_reverse = _going(reverse)
-    action_jump = _going(jump)
     action_severity = _going(severity)
     action_by = _going(next_group)
     action_cost = _going(lambda view: next_group(view) if view.page == "cost" else page(view, "cost"))
+
+    def action_sort(self, step: int) -> None:
+        """Sort the page's list by the next of the columns that are shown."""
+        self.go(sort(self.view, step, self._board.columns() or columns(self.view)))
+
+    def action_jump(self, kind: str) -> None:
+        """Select the next in trouble, the slowest or the most expensive of the list, or say that there is none."""
+        view = jump(self.view, kind)
+        if view is None:
+            self.complain(f"nothing {_JUMPS[kind]} is listed here")
+        else:
+            self.go(view)
 
     def action_filter(self) -> None:
         """Ask for the words to filter the page's list by; the list follows as they are typed."""

@@ -11,6 +11,7 @@ from textual import events
 from textual.actions import ActionParseResult
 from textual.dom import DOMNode
 
+from hivemind.records import replace
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind_tui.board import Board
 from hivemind_tui.commands.dialogs import Rows
@@ -131,9 +132,16 @@ class Room(GuestApp):
         """Run something beside the screen."""
         self.run_worker(self.monitor.timed(work, group), group=group)
 
-    def ask(self, title: str, rows: Rows, choices: Mapping[str, Callable[[], object]]) -> None:
-        """Ask for one key; any that is none of the choices means no."""
-        self.overlay.open(title, rows, self._board.pen, choices)
+    def ask(self, title: str, rows: Rows | Callable[[View], Rows], choices: Mapping[str, Callable[[], object]]) -> None:
+        """Ask for one key; any that is none of the choices means no. Rows that are made from a view follow what
+        happens, also while the view is frozen."""
+
+        def made() -> Rows:
+            if not callable(rows):
+                return rows
+            return rows(replace(self.view, snapshot=self.source.snapshot()) if self.view.frozen else self.view)
+
+        self.overlay.open(title, made, self._board.pen, choices)
 
     def steer(self, intent: Intent, refused: Callable[[str], None] | None = None) -> None:
         """Send the commands of an intent after those before it; `refused` is called with the reason if they are."""

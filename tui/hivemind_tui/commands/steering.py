@@ -31,8 +31,11 @@ class SteeringActions(Room):
     """Budgets, priorities, stops, knobs, the circuit, draining, and leaving."""
 
     def action_send(self, intent: str, *arguments: int) -> None:
-        if intent in _OF_AGENTS:
+        view = self.view
+        if intent in _OF_AGENTS and view.following and view.agent is not None:
             self._keep_cursor()
+            self.inform(f"the cursor stays on {view.agent.name} now: the same key again changes it")
+            return
         self.steer(lambda view: intents.INTENTS[intent](view, *arguments))
 
     def action_alerts(self) -> None:
@@ -43,7 +46,7 @@ class SteeringActions(Room):
             return
         open_ = self.view.live and bool(unacknowledged(alerts))
         choices = {"A": partial(self.action_send, "acknowledge")} if open_ else {}
-        self.ask("Alerts", dialogs.alert_rows(self.view, self._board.pen, acknowledges=open_), choices)
+        self.ask("Alerts", partial(dialogs.alert_rows, pen=self._board.pen, acknowledges=open_), choices)
 
     def action_note(self) -> None:
         """Ask for a note, and write it."""
@@ -57,7 +60,7 @@ class SteeringActions(Room):
             self.queue.undo(self.source)
             return
         undo = partial(self.queue.undo, self.source, change)
-        self.ask("Undo?", dialogs.undo_question(change), {"y": undo, "u": undo})
+        self.ask("Undo?", lambda _: dialogs.undo_question(change), {"y": undo, "u": undo})
 
     def action_budget(self) -> None:
         """Ask for a budget, for the agents selected now or for all together."""
@@ -111,9 +114,8 @@ class SteeringActions(Room):
 
     def stop_spending(self, names: frozenset[str]) -> None:
         """Show what each way to stop these agents, or all traffic, costs and keeps."""
-        agents = [agent for agent in self.view.snapshot.agents if agent.name in names]
         choices: dict[str, Callable[[], object]] = {}
-        if agents:
+        if names:
             choices["y"] = partial(self.steer, partial(intents.stop, meant=names))
             choices["h"] = partial(self.steer, partial(intents.hold, meant=names))
         if self.view.snapshot.mode == "serving":
@@ -121,8 +123,9 @@ class SteeringActions(Room):
             choices["D"] = partial(self._send, Drain(True))
         if (lane := self.view.lane) is not None and not (lane.state.circuit_forced and lane.state.circuit == "open"):
             choices["o"] = partial(self._send, SetCircuit("open", None))
-        title = f"Stop {named(agents)}, or all spending?" if agents else "Stop all spending?"
-        self.ask(title, dialogs.stop_question(self.view, agents, choices), choices)
+        who = f"{len(names)} agents" if len(names) > 1 else "".join(map(clean, names))
+        title = f"Stop {who}, or all spending?" if names else "Stop all spending?"
+        self.ask(title, partial(dialogs.stop_question, names=names, offered=choices), choices)
 
     def action_cut(self) -> None:
         """Ask what becomes of a request of which nothing comes; on the page of tasks whether one is cancelled."""
@@ -135,25 +138,24 @@ class SteeringActions(Room):
         if not ticket.begun:
             choices["r"] = partial(self._send, CutRequest(ticket.agent, ticket.ticket))
         title = f"Request {ticket.ticket} of {clean(ticket.agent)}"
-        self.ask(title, dialogs.cut_question(ticket), choices)
+        self.ask(title, partial(dialogs.cut_question, number=ticket.ticket), choices)
 
     def _ask_cancel(self) -> None:
         intents.cancel(self.view)
         task = intents.task_of(self.view)
         cancel = partial(self.steer, partial(intents.cancel, meant=task.id))
-        self.ask(f"Cancel {clean(task.id)}?", dialogs.cancel_question(self.view, task), {"y": cancel})
+        self.ask(f"Cancel {clean(task.id)}?", partial(dialogs.cancel_question, task=task), {"y": cancel})
 
     def action_drain(self) -> None:
         if self.view.snapshot.mode == "draining":
             self._send(Drain(False))
         else:
-            self.ask("Drain?", dialogs.drain_question(self.view), {"y": partial(self._send, Drain(True))})
+            self.ask("Drain?", dialogs.drain_question, {"y": partial(self._send, Drain(True))})
 
     def action_circuit(self) -> None:
         lane = self.view.lane.state.lane if self.view.lane else None
-        title, rows = dialogs.circuit_menu(self.view)
-        modes = dialogs.CIRCUIT_MODES.items()
-        self.ask(title, rows, {key: partial(self._send, SetCircuit(mode, lane)) for key, mode in modes})
+        title, modes = f"Circuit of {clean(lane) if lane else 'every lane'}", dialogs.CIRCUIT_MODES.items()
+        self.ask(title, dialogs.circuit_menu, {key: partial(self._send, SetCircuit(mode, lane)) for key, mode in modes})
 
     def action_leave(self) -> None:
         """Leave, after a question where the screen's own proxy has requests under way; another one goes on."""
@@ -161,8 +163,8 @@ class SteeringActions(Room):
         if self.source.link.kind != "live" or not (now.slots or now.queued):
             self.exit("quit")
             return
-        rows = dialogs.quit_question(len(now.slots), now.queued, self.view.drain_s)
-        self.ask("Quit?", rows, dict.fromkeys(("y", "ctrl+c", "ctrl+q"), partial(self.exit, "quit")))
+        keys = "y", "q", "ctrl+c", "ctrl+q"
+        self.ask("Quit?", dialogs.quit_question, dict.fromkeys(keys, partial(self.exit, "quit")))
 
     def action_write(self) -> None:
         self.queue.then(self._write_tuned)

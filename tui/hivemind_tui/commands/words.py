@@ -30,7 +30,6 @@ def _by(page: str, column: str, meaning: str) -> Label:
 
 
 LABELS: Mapping[str, Label] = {
-    "slots and queue": _at("overview", "requests in flight, and those that wait for a place"),
     "slots": _at("overview", "requests in flight, each in one place at the upstream"),
     "queue": _at("overview", "requests that wait, in the order in which they will be sent"),
     "ETA": _at("overview", "when a waiting request is expected to be sent"),
@@ -75,7 +74,7 @@ LABELS: Mapping[str, Label] = {
     "waits": _by("agents", "waits", "the longest wait of an agent's requests now"),
     "waited": _by("requests", "waited", "time in the queue and between attempts"),
     "waits for": _at("overview", "what keeps a waiting request"),
-    "took": _by("requests", "took", "from arrival to the last byte"),
+    "total": _by("requests", "took", "from arrival to the last byte, with what it waited"),
     "tries": _by("requests", "tries", "attempts at the upstream"),
     "code": _by("requests", "status", "the status that the agent got"),
     "model": _by("requests", "model", "the model that was asked"),
@@ -87,7 +86,7 @@ LABELS: Mapping[str, Label] = {
     "stuck": Label("to the next agent or request in trouble", "jump('failing')"),
     "in flight": _at("overview", "sent upstream and not yet ended"),
     "budget": _by("agents", "budget", "a limit of tokens or dollars"),
-    "lane": _at("overview", "an upstream, with one credential if limits apply to each"),
+    "lane": _at("overview", "an upstream with one credential, UPSTREAM:KEY, of which KEY is a hash"),
     "knobs": _at("tuning", "settings that can be changed while the proxy runs"),
     "retry": _at("tuning", "how failed attempts are tried again"),
     "own rate limits": _at("tuning", "limits of yours, below the provider's"),

@@ -6,13 +6,11 @@ from ast import literal_eval
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import product
-from pathlib import PurePath
 
 from msgspec import Struct
 from textual.binding import Binding
 from textual.keys import Keys, key_to_character
 
-from hivemind.journal.files import DEMO_FOLDER
 from hivemind.records import replace
 from hivemind.scheduler.tasks import OPEN, SPOILED
 from hivemind.world.alerts import unacknowledged
@@ -40,7 +38,6 @@ SPANNED = SCROLLED - START - WHAT_IF
 
 _UNDONE = 32
 """Cells of what would be undone."""
-_OFFERED_FROM_S, _OFFERED_UNTIL_S = 60.0, 180.0
 _NO_WHAT_IF = SCROLLED - WHAT_IF
 
 _SHOWN = {"escape": "esc", "backslash": "\\", "slash": "/", "plus": "+", "minus": "-"}
@@ -104,7 +101,7 @@ KEYS: tuple[Key, ...] = (
     _time("slower", "less_than_sign", "speed(-1)", "speed", "slower, down to x0.25"),
     _time("play_to_mark", "", "play_to_mark", "play to mark", "play to the next mark and stop"),
     _time("kinds", "", "kinds", "marks", "choose the kinds of marks to show"),
-    _time("go_to", "g", "go_to", "go to", "to a time: 14:02, 14:02:30, +90s, -2m, 50%"),
+    _time("go_to", "g", "go_to", "go to mark", "to a kind of marks (circuit, 429 …), or a time: 14:02, +90s"),
     _time("loop_from", "", "loop(0)", "loop", "begin a loop here"),
     _time("loop_to", "", "loop(1)", "loop", "end the loop here, and repeat it"),
     _time("unloop", "", "unloop", "no loop", "remove the loop"),
@@ -160,8 +157,8 @@ KEYS: tuple[Key, ...] = (
     _list("by", "", "by", "by", "sum costs by agent, by model or by tree of agents", pages=COST),
     _list("copy", "y", "copy", "copy", "copy the line to export, a request's number, costs as CSV"),
     # Agents and tasks
-    _agent("raise", "plus", "send('priority', -1)", "priority", "raise the priority", pages=RANKED, pair="+ -"),
-    _agent("lower", "minus", "send('priority', 1)", "priority", "lower the priority", pages=RANKED),
+    _agent("raise", "plus", "send('priority', -1)", "prio", "raise the priority", pages=RANKED, pair="+ -"),
+    _agent("lower", "minus", "send('priority', 1)", "prio", "lower the priority", pages=RANKED),
     _agent("boost", "b", "send('boost')", "boost", "put it first for a minute, or end that"),
     _agent("hold", "h", "send('hold')", "hold", "hold its requests, or release them"),
     _agent("budget", "B", "budget", "budget", "set its budget: 500k, $5/day, +50k, none; pool 2M for all"),
@@ -330,7 +327,7 @@ _REST = ("undo", "what_if", "freeze")
 FOOTERS: Mapping[str, Sequence[str]] = {
     "start": ("demo", "down", "copy", "overview"),
     "overview": (
-        *("open", "raise", "hold", "pause", "circuit", "less", "filter", "boost", "stop", "cut", "undo", "pin"),
+        *("open", "raise", "stop", "hold", "pause", "circuit", "less", "filter", "boost", "cut", "undo", "pin"),
         *("budget", "mark", "release", "lane", "drain", "what_if", "sort", "span", "freeze"),
     ),
     "agents": ("open", *_STEER_AGENT, "mark", *_FIND, "pause", "undo"),
@@ -345,7 +342,7 @@ FOOTERS: Mapping[str, Sequence[str]] = {
     "request": ("back", "down", "copy", *_STEER_AGENT, "pause", *_REST),
 }
 """Ids of keys that have a place on the page, the most needed first, behind those of every page."""
-_TIME = ("play", "find", "turn_up", "faster", "go_to")
+_TIME = ("play", "go_to", "find", "faster", "turn_up")
 
 
 def footer(view: View) -> list[tuple[int, list[Span]]]:
@@ -408,14 +405,6 @@ def _of_agent(view: View, label: str) -> str:
     return f"{label} agent" if view.page in ("requests", "request") else label
 
 
-def _offers_what_if(view: View) -> bool:
-    """Return whether a demo has run for long enough to try other settings on it, and not yet for long."""
-    recording = view.snapshot.recording
-    if recording is None or not view.live or PurePath(recording.path).parent.name != DEMO_FOLDER:
-        return False
-    return _OFFERED_FROM_S <= view.snapshot.uptime_s < _OFFERED_UNTIL_S
-
-
 def _back(view: View) -> str:
     if view.page == "whatif" and view.what_if.trying:
         return "cancel"
@@ -435,10 +424,12 @@ _LABELS: Mapping[str, Callable[[View], str]] = {
     "hold": lambda view: _of_agent(view, _turned(view, "hold", "release", lambda agent: agent.held)),
     "span": lambda view: view.back.words(view.page),
     "cost": lambda view: f"by {view.back.by}" if view.page == "cost" else "cost",
-    "stop": lambda view: _of_agent(view, _turned(view, "stop", "allow", lambda agent: agent.stopped)),
-    "what_if": lambda view: "what if the settings were others?" if _offers_what_if(view) else "what if",
+    "stop": lambda view: (
+        "stop" if view.following else _of_agent(view, _turned(view, "stop", "allow", lambda agent: agent.stopped))
+    ),
     "pin": lambda view: "free level" if view.lane is not None and view.lane.state.pinned else "fix level",
     "cut": lambda view: "cancel" if view.page == "tasks" else "cut",
+    "go_to": lambda view: "go to mark" if view.playback is not None and view.playback.marks else "go to time",
     "find": lambda view: "next match" if _searching(view) else "next mark",
     "turn_up": lambda view: "turn" if view.live or view.page == "whatif" else "step",
     "pause": lambda view: "resume all" if view.snapshot.mode == "paused" else "pause all",
@@ -472,6 +463,5 @@ _URGENT: Mapping[str, Callable[[View], bool]] = {
     "acknowledge": lambda view: bool(unacknowledged(view.snapshot.alerts)),
     "cut": lambda view: view.page != "tasks" and _hung(view),
     "freeze": lambda view: view.frozen,
-    "what_if": _offers_what_if,
 }
-"""Whether a key ends something that holds requests up or hides something, or is offered now, and so comes first."""
+"""Whether a key ends something that holds requests up or hides something, and so comes first."""

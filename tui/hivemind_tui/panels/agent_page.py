@@ -1,4 +1,4 @@
-"""One agent: its card beside the table, and on its page its facts and the tokens that its requests used over time."""
+"""One agent: its card, beside lists and on its page, and the tokens that its requests used over time."""
 
 from __future__ import annotations
 
@@ -16,49 +16,44 @@ from hivemind_tui.keys.keymap import BY_ID
 from hivemind_tui.panels.agent_table import at_least, last_error, process, state
 from hivemind_tui.render.bars import Axis, ending, rounded, times_of_day
 from hivemind_tui.render.budgets import bar, blind, ceilings, covered, figures, period
-from hivemind_tui.render.format import about, fit, wrapped
 from hivemind_tui.render.glyphs import PRIORITIES, gate_sign
 from hivemind_tui.render.pen import Chunk, Pen, Row, Span, cells_of, fitting, linked
 from hivemind_tui.render.phases import failures
-from hivemind_tui.render.rows import LABEL, Fact, broken, counted, fact_rows, hanging, named
-from hivemind_tui.render.wait_reason import far_back, first_of_each, lane_of, sentence
+from hivemind_tui.render.rows import LABEL, Fact, broken, counted, flowing, named
+from hivemind_tui.render.wait_reason import far_back, lane_of, sentence
 from hivemind_tui.state.view import View, join
 
 _GAUGE = 20
 _ROOMY = 8
-"""Rows from which the reason and the cost have rows of their own."""
+"""Rows from which the cost and more open requests have rows of their own."""
 _SCALE = 6
 """Cells for the numbers beside a plot."""
-TALL = 18
-"""Rows from which a card has a row for every fact."""
-_LABEL = 13
-_BAR = 16
 _OPEN = 6
 """Most open requests that are listed."""
 
 
-# --- Page -------------------------------------------------------------------------------------------------------------
-
-
-def render_facts(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """Return the panel's rows, each a label and facts; the least needed ones are left out where rows are too few."""
+def render_card(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
+    """Return the panel's rows, each a label and facts, over several rows where there is room; the least needed ones are
+    left out where rows are too few."""
     cells, rows = pen.body_size(width, height)
     agent = view.agent
     if agent is None:
         unknown = "The agent is unknown: it sent nothing for long, or the proxy was restarted."
-        note = unknown if view.selected else "No agent is selected."
-        return pen.message(view.selected or "Agent", note, width, height)
+        note = unknown if view.page == "agent" and view.selected else "No agent yet. The selected agent is shown here."
+        return pen.message("Agent", note, width, height)
     own = [request for request in view.requests if request.agent == agent.name]
     roomy = rows >= _ROOMY
-    facts = [state_fact(agent, pen), *_why(view, agent, cells - LABEL, 2 if roomy else 1, pen)]
+    most = min(_OPEN, rows // 3)
+    facts = [state_fact(agent, pen), *_open(view, agent, cells - LABEL, max(1, most), pen)]
     facts += [budget_fact(agent, pen, _GAUGE, view.live), tokens_fact(agent, with_cost=not roomy)]
     facts += [*([_cost(agent)] if roomy else []), requests_fact(agent), _time(agent), _errors(agent, own)]
     url = Target(view.address_of(agent), agent.name, token=view.token).base
     keys = [(rank, key_hint(key, what)) for rank, (key, what) in enumerate(effects(view))]
-    facts += [Fact(10, "URL", [(0, [(url, "info")]), (1, [("y copies it", "dim")])]), Fact(11, "keys", keys)]
-    marked = "marked" if agent.name in view.marked else ""
-    parent = f"child of {agent.parent}" if agent.parent else ""
-    return pen.frame(agent.name, join(agent.client, parent, marked), fact_rows(facts, cells, rows), width, height)
+    facts += [Fact(8, "URL", [(0, [(url, "info")]), (1, [("y copies it", "dim")])]), Fact(6, "keys", keys)]
+    marked = f"keys go to {short_plural(len(view.marked), 'marked agent')}" if view.marked else ""
+    parent = f"started by {agent.parent}" if agent.parent else ""
+    note = join(marked, agent.client, parent)
+    return pen.frame(f"Agent {agent.name}", note, flowing(facts, cells, rows), width, height)
 
 
 def state_fact(agent: AgentView, pen: Pen) -> Fact:
@@ -67,23 +62,39 @@ def state_fact(agent: AgentView, pen: Pen) -> Fact:
     chunks: list[Chunk] = [(0, [state(agent, pen)]), (1, named("priority", *PRIORITIES[agent.priority]))]
     if agent.boosted_for_s > 0:
         chunks.append((1, [(f"{pen.glyphs.boost} boosted for {short_duration(agent.boosted_for_s)}", "accent")]))
+    if agent.held and agent.state != "held":
+        chunks.append((1, [(f"{pen.glyphs.pause} held", "wait")]))
+    if agent.stopped and agent.state != "stopped":
+        chunks.append((1, [(f"{pen.glyphs.stop} stopped", "bad")]))
     chunks.append((2, [*counted(f"{agent.in_flight}", "in flight, "), *counted(f"{agent.queued}", "queued")]))
     chunks += [(2, named("process", *ran))] if ran is not None else []
     chunks += [(2, named("task", agent.task))] if agent.task is not None else []
     return Fact(0, "state", [*chunks, (3, named("seen", f"{short_duration(agent.last_seen_s)} ago"))])
 
 
-def _why(view: View, agent: AgentView, width: int, rows: int, pen: Pen) -> list[Fact]:
-    ticket = first_of_each(view.snapshot.queue).get(agent.name)
-    if ticket is None:
+def _open(view: View, agent: AgentView, width: int, rows: int, pen: Pen) -> list[Fact]:
+    """Return a row for each open request, at most so many: what waits, and why, or how far its answer has come."""
+    tickets = [each for each in chain(view.snapshot.queue, view.snapshot.slots) if each.agent == agent.name]
+    if not tickets:
         behind = far_back(agent.state, view.snapshot.queue)
         said = [(f"{pen.glyphs.clock} ", "wait"), (f"waits {behind} others", "text")]
-        return [Fact(1, "why", [(0, said)])] if behind else []
-    glyph, role = pen.sign(gate_sign(ticket.gate))
-    text = sentence(ticket, lane_of(view.snapshot.lanes, ticket), agent)
-    first, *more = broken(text, width - 2, rows, pen.glyphs.ellipsis)
-    head = Fact(1, "why", [(0, [(f"{glyph} ", role), (first, "text")])])
-    return [head, *(Fact(8, "", [(0, [(f"  {line}", "text")])]) for line in more)]
+        return [Fact(1, "open", [(0, said)])] if behind else []
+    facts: list[Fact] = []
+    shown = tickets if len(tickets) <= rows else tickets[: max(1, rows - 1)]
+    left = pen.more(len(tickets) - len(shown)) if len(shown) < len(tickets) else []
+    if rows == 1:
+        width -= cells_of(left) + 2
+    spare = rows - len(shown) - bool(left)
+    for number, ticket in enumerate(shown):
+        glyph, role = pen.mark(ticket.state)
+        text, colour = _progress(view, agent, ticket)
+        head: list[Span] = [(f"{glyph} ", role), (f"#{ticket.ticket} ", "strong")]
+        first, *more = broken(text, width - cells_of(head), 1 + min(1, spare), pen.glyphs.ellipsis)
+        spare -= len(more)
+        beside: list[Chunk] = [(1, left)] if left and rows == 1 else []
+        facts.append(Fact(1, "" if number else "open", [(0, [*head, (first, colour)]), *beside]))
+        facts += [Fact(4, "", [(0, [("  " + line, colour)])]) for line in more]
+    return [*facts, Fact(4, "", [(0, left)])] if left and rows > 1 else facts
 
 
 def budget_fact(agent: AgentView, pen: Pen, gauge: int, live: bool) -> Fact:
@@ -147,15 +158,16 @@ def _time(agent: AgentView) -> Fact:
         (1, counted(short_duration(agent.waited_s), "waited in total")),
         (2, named("last first token after", short_duration(agent.ttft_s))),
     ]
-    return Fact(5, "time", chunks)
+    return Fact(7, "time", chunks)
 
 
 def _errors(agent: AgentView, own: Sequence[RequestView]) -> Fact:
     counted = failures([request for request in own if request.last_error])
-    if not counted:
-        return Fact(9, "errors", [(0, [("none among the remembered requests", "dim")])])
-    last: list[Chunk] = [(1, named("last", last_error(agent)[0]))] if agent.last_error else []
-    return Fact(5, "errors", [(0, [(counted, "bad")]), *last])
+    chunks: list[Chunk] = [(0, [(counted, "bad")])] if counted else []
+    if agent.last_error:
+        chunks.append((1, named("last", *last_error(agent))))
+    none: list[Chunk] = [(0, [("none among the remembered requests", "dim")])]
+    return Fact(5, "errors", chunks) if chunks else Fact(9, "errors", none)
 
 
 def render_tokens(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
@@ -237,94 +249,6 @@ def bars(values: Sequence[float], top: float, rows: int, steps: str) -> list[str
     ]
 
 
-# --- Card -------------------------------------------------------------------------------------------------------------
-
-
-def render_card(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """Return the panel's rows: one fact a row where it is tall, the same facts side by side where it is short."""
-    cells, rows = pen.body_size(width, height)
-    agent = view.agent
-    if agent is None:
-        return pen.message("Agent", "No agent yet. The selected agent is shown here.", width, height)
-    body = _tall(view, agent, cells, rows, pen) if rows >= TALL else _short(view, agent, cells, rows, pen)
-    marked = f"keys go to {short_plural(len(view.marked), 'marked agent')}" if view.marked else ""
-    return pen.frame(f"Agent {agent.name}", marked, body, width, height)
-
-
-def _tickets(view: View, agent: AgentView) -> list[TicketView]:
-    return [each for each in chain(view.snapshot.slots, view.snapshot.queue) if each.agent == agent.name]
-
-
-def _tall(view: View, agent: AgentView, cells: int, rows: int, pen: Pen) -> list[Row]:
-    url = Target(view.address_of(agent), agent.name, token=view.token).base
-    parts: list[list[Row]] = [
-        _who(agent, cells, pen),
-        _tokens(agent, pen),
-        _money(agent, pen),
-        _requests(agent, cells),
-        [[("base URL for it, y copies it", "dim")], *hanging(url, "info", cells)],
-        _keys_listed(view, cells),
-    ]
-    parts.insert(1, _open(view, agent, cells, rows - sum(map(len, parts)), pen))
-    gaps = rows - sum(map(len, parts)) >= len(parts) - 1
-    lines: list[Row] = []
-    for part in parts:
-        lines += [*([[]] if lines and part and gaps else []), *part]
-    return lines
-
-
-def labelled(label: str, *spans: Span, width: int = _LABEL) -> Row:
-    """Return a row of a tall card."""
-    return [(fit(label, width), "dim"), *spans]
-
-
-def _who(agent: AgentView, cells: int, pen: Pen) -> list[Row]:
-    started = f", started by {agent.parent}" if agent.parent else ""
-    seen = f"{agent.client or 'unknown client'}{started}, seen {short_duration(agent.last_seen_s)} ago"
-    ran = process(agent)
-    work: list[Chunk] = [(0, named("process", *ran))] if ran is not None else []
-    work += [(1, named("task", agent.task))] if agent.task is not None else []
-    return [_state(agent, pen), *hanging(seen, "dim", cells), *([fitting(cells, work)] if work else [])]
-
-
-def _state(agent: AgentView, pen: Pen) -> Row:
-    word, colour = PRIORITIES[agent.priority]
-    spans: list[Span] = [state(agent, pen), ("  priority ", "dim"), (word, colour)]
-    if agent.boosted_for_s > 0:
-        spans.append((f"  {pen.glyphs.boost} boosted, {about(agent.boosted_for_s)} left", "accent"))
-    if agent.held and agent.state != "held":
-        spans.append((f"  {pen.glyphs.pause} held", "wait"))
-    if agent.stopped and agent.state != "stopped":
-        spans.append((f"  {pen.glyphs.stop} stopped", "bad"))
-    return spans
-
-
-def _open(view: View, agent: AgentView, cells: int, room: int, pen: Pen) -> list[Row]:
-    tickets = _tickets(view, agent)
-    if not tickets:
-        return [_unlisted(view, agent, pen)]
-    parts: list[list[Row]] = []
-    for ticket in tickets[:_OPEN]:
-        head = [*_numbered(ticket, pen), (ticket.model, "text")]
-        text, colour = _progress(view, agent, ticket)
-        parts.append([head, *([(f"  {line}", colour)] for line in wrapped(text, cells - 2))])
-    while len(parts) > 1 and sum(map(len, parts)) + (len(parts) < len(tickets)) > room:
-        parts.pop()
-    if len(parts) < len(tickets):
-        parts.append([pen.more(len(tickets) - len(parts))])
-    return list(chain.from_iterable(parts))
-
-
-def _numbered(ticket: TicketView, pen: Pen) -> list[Span]:
-    glyph, role = pen.mark(ticket.state)
-    return [(f"{glyph} ", role), (f"#{ticket.ticket} ", "strong")]
-
-
-def _unlisted(view: View, agent: AgentView, pen: Pen) -> Row:
-    behind = far_back(agent.state, view.snapshot.queue)
-    return [(f"{pen.glyphs.clock} waits {behind} others", "wait") if behind else ("no open request", "dim")]
-
-
 def _progress(view: View, agent: AgentView, ticket: TicketView) -> Span:
     again = f", try {ticket.attempt}" if ticket.attempt > 1 else ""
     since, tokens = short_duration(ticket.since_s), ticket.output_tokens
@@ -341,98 +265,6 @@ def _progress(view: View, agent: AgentView, ticket: TicketView) -> Span:
     return sentence(ticket, lane, agent), gate_sign(ticket.gate).role
 
 
-def _tokens(agent: AgentView, pen: Pen) -> list[Row]:
-    usage = agent.usage
-    parts = (
-        ("input", usage.input_tokens),
-        ("cache read", usage.cache_read_tokens),
-        ("cache written", usage.cache_write_tokens),
-        ("output", usage.output_tokens),
-    )
-    rows: list[Row] = []
-    for name, tokens in parts:
-        count = (f"{short_count(tokens):>6}  ", "strong" if tokens else "dim")
-        rows.append(labelled(name, count, *pen.gauge(_BAR, tokens / (usage.total or 1), role="info")))
-    return rows
-
-
-def _money(agent: AgentView, pen: Pen) -> list[Row]:
-    unpriced = f"  {short_count(agent.unpriced)} tok unpriced" if agent.unpriced else ""
-    rows = [labelled("cost", (f"{cost_of(agent):>6}", "strong"), (unpriced, "wait"))]
-    budget = agent.budget
-    if budget is None:
-        return [*rows, labelled("budget", (f"{NOTHING:>6}", "dim"), ("  none, B sets one", "dim"))]
-    left: list[Span] = []
-    for row, each in enumerate(ceilings(budget)):
-        share = (f"{figures(each.share):>6}  ", each.role)
-        rows.append(labelled("" if row else "budget", share, *bar(pen, _BAR, each), (f" of {each.of}", "dim")))
-        left += [(each.left, each.role), (", ", "dim")]
-    rows.append(labelled("", *left, (period(budget), "dim")))
-    rows += [labelled("", (covered(budget), "dim"))] if covered(budget) else []
-    return [*rows, labelled("", (blind(budget), "wait"))] if blind(budget) else rows
-
-
-def _requests(agent: AgentView, cells: int) -> list[Row]:
-    refused = f", {short_count(agent.refused)} refused" if agent.refused else ""
-    facts = (
-        ("requests", short_count(agent.requests), "strong", ""),
-        ("answered", short_count(agent.finished), "ok", ""),
-        ("failed", short_count(agent.failed), "bad" if agent.failed else "dim", refused),
-        (
-            "retried OK",
-            short_count(agent.retried_ok),
-            "recover" if agent.retried_ok else "dim",
-            " after failed attempts",
-        ),
-        ("waits", *_longest(agent)),
-        ("waited", short_duration(agent.waited_s), "text", " in total"),
-        ("1st token", short_duration(agent.ttft_s), "text", " of the last answer"),
-    )
-    rows = [labelled(label, (f"{value:>6}", role), (more, "dim")) for label, value, role, more in facts]
-    error, role = last_error(agent)
-    errors = wrapped(error or "none", cells - _LABEL - 1)[:2]
-    return rows + [labelled("last error" if n == 0 else "", (f" {line}", role)) for n, line in enumerate(errors)]
-
-
-def _longest(agent: AgentView) -> tuple[str, str, str]:
-    if not agent.waiting_s:
-        return NOTHING, "dim", " nothing of it waits"
-    return short_duration(agent.waiting_s), "wait", " longest current wait"
-
-
-def _short(view: View, agent: AgentView, cells: int, rows: int, pen: Pen) -> list[Row]:
-    url = Target(view.address_of(agent), agent.name, token=view.token).base
-    address: list[Chunk] = [(1, [("y copies ", "dim"), (url, "info")])]
-    if agent.last_error:
-        address.append((0, named("last error", last_error(agent)[0])))
-    keys = [(rank, key_hint(key, what)) for rank, (key, what) in enumerate(effects(view))]
-    spent = [*budget_fact(agent, pen, 8, view.live).chunks, *requests_fact(agent).chunks]
-    facts = [tokens_fact(agent, with_cost=True), Fact(0, "", spent), Fact(0, "", address), Fact(0, "", keys)]
-    rest = fact_rows(facts, cells, len(facts), label=0)
-    open_ = _open_short(view, agent, cells, max(1, rows - 1 - len(rest)), pen)
-    return [*fact_rows([state_fact(agent, pen)], cells, 1, label=0), *open_, *rest]
-
-
-def _open_short(view: View, agent: AgentView, cells: int, room: int, pen: Pen) -> list[Row]:
-    """Return a row for each ticket, and more where there is room; the last row counts those left out."""
-    tickets = _tickets(view, agent)
-    if not tickets:
-        return [_unlisted(view, agent, pen)]
-    shown = tickets if len(tickets) <= room else tickets[: max(1, room - 1)]
-    rows: list[Row] = []
-    for index, ticket in enumerate(shown):
-        head = _numbered(ticket, pen)
-        before = cells_of(head)
-        text, colour = _progress(view, agent, ticket)
-        lines = wrapped(text, cells - before)
-        spare = room - len(rows) - (len(tickets) - index)
-        if len(lines) > 1 + max(0, spare):
-            lines = [fit(text, cells - before).rstrip()]
-        rows.append([*head, (lines[0], colour)])
-        rows += [[(" " * before + line, colour)] for line in lines[1:]]
-    return [*rows, pen.more(len(tickets) - len(shown))] if len(shown) < len(tickets) and room > len(shown) else rows
-
-
 def effects(view: View) -> list[tuple[str, str]]:
     """Return what the keys that act on agents would do now: each key's id, and its effect in a few words."""
     targets = view.targets
@@ -446,8 +278,8 @@ def effects(view: View) -> list[tuple[str, str]]:
         ("lower", _to(targets, 1)),
         ("boost", "ends the boost" if boosted else f"boosts {it}"),
         ("hold", f"releases {it}" if all(agent.held for agent in targets) else f"holds {it}"),
-        ("budget", "changes the budget" if limited else "gives a budget"),
         ("stop", f"allows {it} again" if all(agent.stopped for agent in targets) else f"stops {it}"),
+        ("budget", "changes the budget" if limited else "gives a budget"),
     ]
 
 
@@ -464,18 +296,3 @@ def key_hint(name: str, what: str, width: int = 0) -> Row:
     """Return a key, which can be clicked, and what it does."""
     key = BY_ID[name]
     return [linked(f"{key.shown:<{width}}", "accent", f"app.{key.action}"), (f" {what}", "dim")]
-
-
-def _keys_listed(view: View, cells: int) -> list[Row]:
-    if not view.live:
-        return [key_hint("open", "its requests")]
-    marked = view.agent is not None and view.agent.name in view.marked
-    more = (("mark", "unmarks it" if marked else "marks it"), ("open", "its requests"))
-    shown = [key_hint(name, what) for name, what in (*effects(view), *more)]
-    each = cells // 2
-    if each < 22:
-        return shown
-    return [
-        [*left, (" " * max(1, each - cells_of(left)), "text"), *right]
-        for left, right in zip(shown[::2], shown[1::2], strict=True)
-    ]

@@ -17,7 +17,7 @@ from hivemind_tui.render.budgets import ceilings, figures, role_of, share_of
 from hivemind_tui.render.format import about, clean, dated
 from hivemind_tui.render.glyphs import PRIORITIES, gate_sign, sign
 from hivemind_tui.render.pen import Pen, Span, call
-from hivemind_tui.render.table import Column, Rows, Table, hidden_order
+from hivemind_tui.render.table import Column, Rows, Table, sorted_by
 from hivemind_tui.render.table import render as render_table
 from hivemind_tui.state.lists import AGENT_KEYS, is_lost
 from hivemind_tui.state.log_rows import Same
@@ -195,7 +195,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     table = replace(table, name=replace(table.name, cell=_names(branches)), rest=rest)
     body = render_table(table, shown, cells, rows, pen)
     title = f"Agents on {view.machine}" if view.machine else "Agents of all machines" if view.everywhere else "Agents"
-    return pen.frame(title, join(hidden_order(AGENTS, order.sort, placed), _note(view)), body, width, height)
+    return pen.frame(title, join(sorted_by(AGENTS, order.sort), _note(view)), body, width, height)
 
 
 def _table(view: View, cells: int) -> Table[AgentView]:

@@ -9,8 +9,7 @@ from msgspec import Struct
 from textual.strip import Strip
 
 from hivemind.lab.comparison import Verdict
-from hivemind.lab.foresight.answer import Answer
-from hivemind.lab.foresight.foretold import Foretold
+from hivemind.lab.foresight.told import Answer, Foretold
 from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration, short_plural
 from hivemind_tui.panels.request_page import shortened
 from hivemind_tui.plots.canvas import Canvas, Runs

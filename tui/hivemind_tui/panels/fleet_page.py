@@ -11,13 +11,13 @@ from textual.strip import Strip
 from hivemind.text.humanise import NOTHING, short_count, short_duration, short_plural
 from hivemind.world.fleet import SILENT_S, Fleet, FleetLane, Member, MemberLane, Taken, of_key
 from hivemind_tui.panels import lanes
-from hivemind_tui.panels.agent_page import key_hint, labelled
+from hivemind_tui.panels.agent_page import key_hint
 from hivemind_tui.panels.agent_table import number
 from hivemind_tui.panels.log import render_newest
 from hivemind_tui.render.format import fit, percent, wrapped
 from hivemind_tui.render.glyphs import lease_sign
 from hivemind_tui.render.pen import Pen, Row, Span, call
-from hivemind_tui.render.rows import described
+from hivemind_tui.render.rows import described, labelled
 from hivemind_tui.render.table import Column, Rows, Table, heads, row, scrolling
 from hivemind_tui.state.view import View, join
 

@@ -263,8 +263,8 @@ def _fleet(view: View, pen: Pen) -> list[Chunk]:
 def _lanes(states: Sequence[LaneState], held: int, pen: Pen) -> list[Chunk]:
     """Return what the whole proxy has in flight, and how many of its lanes are held up."""
     active, limit = sum(state.active for state in states), sum(state.level for state in states)
-    of = "∞" if math.isinf(limit) else str(sum(int(state.level) for state in states))
-    chunks: list[Chunk] = [(1, named("in flight", f"{active}/{of}", "strong"))]
+    limit = limit if math.isinf(limit) else sum(int(state.level) for state in states)
+    chunks: list[Chunk] = [(1, named("in flight", _of_level(active, limit), "strong"))]
     if held:
         chunks.insert(0, (3, [(f"{pen.glyphs.warn} {held} of {len(states)} lanes held up", "wait")]))
     return chunks
@@ -275,18 +275,20 @@ def _lane(state: LaneState, pen: Pen) -> list[Chunk]:
     circuit = named("circuit", word + (" forced" if state.circuit_forced else ""), role)
     if state.circuit == "open" and state.circuit_reopens_in_s is not None:
         circuit.append((f" {short_duration(state.circuit_reopens_in_s)}", "wait"))
-    limit = "∞" if math.isinf(state.level) else str(int(state.level))
-    return [(4, circuit), (1, named("in flight", f"{state.active}/{limit}", "strong"))]
+    return [(4, circuit), (1, named("in flight", _of_level(state.active, state.level), "strong"))]
+
+
+def _of_level(active: int, level: float) -> str:
+    if active > level:
+        return f"{active}, {active - int(level)} over the level"
+    return f"{active}/{'∞' if math.isinf(level) else int(level)}"
 
 
 def _second(view: View, width: int, pen: Pen) -> Strip:
-    """Return the pages at the left and as many totals as fit; names of pages give way to the totals of rank 0."""
-    totals = _totals(view)
-    tabs = _tabs(view, ())
-    for names, rank in ((PAGES, _WITH_NAMES), ((view.trail[0],), 0)):
-        with_names = _tabs(view, names)
-        if cells_of(with_names) + sum(cells_of(chunk) + 3 for least, chunk in totals if least <= rank) <= width:
-            tabs = with_names
+    """Return the pages at the left and as many totals as fit; the other pages' names give way to them."""
+    for names, rank, brief in ((PAGES, _WITH_NAMES, False), ((view.trail[0],), 0, False), ((view.trail[0],), 0, True)):
+        totals, tabs = _totals(view, brief), _tabs(view, names)
+        if cells_of(tabs) + sum(cells_of(chunk) + 3 for least, chunk in totals if least <= rank) <= width:
             break
     left = cells_of(tabs)
     shown = fitting(width - left - 3, totals, gap=" · ")
@@ -306,14 +308,14 @@ def _tabs(view: View, named: tuple[str, ...]) -> list[Span]:
     return spans
 
 
-def _totals(view: View) -> list[Chunk]:
+def _totals(view: View, brief: bool) -> list[Chunk]:
     """Return the totals since start; failures and what retries avoided, if anything, are always shown. An agent's death
     that was acknowledged isn't told any more."""
     snapshot, totals = view.snapshot, view.snapshot.totals
     raised = {alert.about for alert in snapshot.alerts if alert.rule == "died"}
     seen = raised - {alert.about for alert in unacknowledged(snapshot.alerts) if alert.rule == "died"}
     died = sum(agent.state == "died" and agent.name not in seen for agent in snapshot.agents)
-    recovered = "agent recovered" if totals.agents_recovered == 1 else "agents recovered"
+    recovered = "recovered" if brief else "agent recovered" if totals.agents_recovered == 1 else "agents recovered"
     chunks: list[Chunk] = [
         (6, counted(short_count(totals.requests), "request" if totals.requests == 1 else "requests", "strong")),
         (5, counted(short_count(totals.finished), "answered", "ok")),

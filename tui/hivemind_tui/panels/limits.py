@@ -216,7 +216,7 @@ def _tiled(items: Sequence[_Item], cells: int, rows: int, pen: Pen) -> Sequence[
     while shown and name + 1 + 3 + sum(cells for _, cells in shown) > each:
         shown.pop()
     gauge = max(0, each - name - 1 - sum(cells for _, cells in shown))
-    title = "WINDOW" if total <= room else _part(room, total, "WINDOWS", name + gauge)
+    title = "WINDOW" if total <= room else _part("WINDOW", room, total, name + gauge)
     heads = pen.row(each, *_heads(title, name + 1 + gauge, *shown))
     strips = [pen.row(each, *_cells(item, item.short, name, gauge, shown, pen)) for item in items]
     if columns == 1:
@@ -227,10 +227,10 @@ def _tiled(items: Sequence[_Item], cells: int, rows: int, pen: Pen) -> Sequence[
     return [Strip.join([heads, gap, heads]), *body]
 
 
-def _part(shown: int, total: int, what: str, cells: int) -> str:
-    """Return a head that tells how many of all are shown, with what they are where that fits."""
-    short = f"{shown} OF {total}"
-    return f"{short} {what}" if len(short) + 1 + len(what) <= cells else short
+def _part(what: str, shown: int, total: int, cells: int) -> str:
+    """Return a head that tells how many of all are shown."""
+    text = f"{what} {shown} OF {total}"
+    return text if len(text) <= cells else f"{shown}/{total} SHOWN"
 
 
 _WITH_NAMES = 62
@@ -253,7 +253,7 @@ def _by_family(
     if total > room:
         keys = {family: min(_urgency(_window(w, False, ends[id(w)])) for w in windows[family]) for family in families}
         families = sorted(families, key=lambda family: keys[family])[:room]
-    title = "WINDOW" if len(families) == total else _part(len(families), total, "MODELS", name)
+    title = "MODEL" if len(families) == total else _part("MODEL", len(families), total, name)
     columns = [(f"{SHORT.get(kind.value, kind.value).upper()} LEFT/OF", each) for kind in kinds]
     lines: list[Row] = [_heads(title, name, *columns, ("RUNS OUT", _ENDS), ("RESETS", _ENDS))]
     for family in families:
@@ -312,7 +312,7 @@ def summary(state: LaneState, width: int, pen: Pen) -> list[Span]:
         what = f"{family} limited" if family else "rate-limited"
         chunks.append((1, [(f"{pen.glyphs.clock} {what} {short_duration(left_s)}", "wait")]))
     if state.circuit == "closed":
-        chunks.append((2, [(f"{state.circuit_errors} of {state.circuit_results} failed", "dim")]))
+        chunks.append((2, [(f"{state.circuit_errors} of {state.circuit_results} tries failed", "dim")]))
     return fitting(width, chunks)
 
 
@@ -321,7 +321,7 @@ def _errors(state: LaneState, width: int, pen: Pen) -> list[Span]:
     share = errors / results if results else 0.0
     full = results >= state.circuit_window
     role = "bad" if share >= state.circuit_threshold else "wait" if share >= state.circuit_threshold / 2 else "ok"
-    figures = f" {fit(percent(errors, results), 4, '>')}, {errors} of {results}"
+    figures = f" {fit(percent(errors, results), 4, '>')}, {errors} of the last {results}"
     limit = f", opens at {percent(state.circuit_threshold, 1)}{'' if full else f' of {state.circuit_window}'}"
     bar = max(4, min(_CIRCUIT_BAR, width - _CIRCUIT_LABEL - len(figures) - len(limit)))
     cells = round(min(1.0, share) * bar) or int(errors > 0)

@@ -56,19 +56,23 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
 def _empty(view: View, cut: str) -> str:
     if view.log_filter:
         return "No line matches the filter (esc clears it)."
-    return "Nothing of that severity; s shows more." if cut and view.snapshot.lines else "Nothing has happened yet."
+    return (
+        "Nothing of that severity; : severity shows more."
+        if cut and view.snapshot.lines
+        else "Nothing has happened yet."
+    )
 
 
 def render_newest(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """Return the rows of the events panel: as many of the newest lines as fit."""
+    """Return the rows of the log below another page: as many of the newest lines as fit."""
     cells, rows = pen.body_size(width, height)
     lines = view.snapshot.lines
     if not lines:
-        return pen.message("Events", "Nothing has happened yet.", width, height)
+        return pen.message("Log", "Nothing has happened yet.", width, height)
     folded = rows_of(lines[-_RECENT:])
     troubles = sum(1 for line in lines if line.level in ("warn", "bad"))
     note = f"{short_plural(troubles, 'warning')} in the last {short_plural(len(lines), 'line')}" if troubles else ""
-    return pen.frame("Events", note, [_row(row, cells, pen) for row in folded[-max(1, rows) :]], width, height)
+    return pen.frame("Log", note, [_row(row, cells, pen) for row in folded[-max(1, rows) :]], width, height)
 
 
 def lines_of_agent(view: View) -> list[Line]:
@@ -82,9 +86,9 @@ def render_of_agent(view: View, width: int, height: int, pen: Pen) -> list[Strip
     name = view.selected
     lines = lines_of_agent(view)
     if not lines:
-        return pen.message(f"Events of {name}", "None in the newest lines of the log.", width, height)
+        return pen.message(f"Log of {name}", "None in the newest lines of the log.", width, height)
     shown = rows_of(lines[-_RECENT:])[-max(1, rows) :]
-    return pen.frame(f"Events of {name}", "", [_row(row, cells, pen) for row in shown], width, height)
+    return pen.frame(f"Log of {name}", "", [_row(row, cells, pen) for row in shown], width, height)
 
 
 def render_around(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
@@ -94,7 +98,7 @@ def render_around(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     one, lines = view.request, view.snapshot.lines
     until = view.snapshot.at if one is None or one.ended_at is None else one.ended_at
     if one is None or not lines or until < lines[0].at:
-        return pen.message("Events around it", "The log's newest lines are all later (5 reads back).", width, height)
+        return pen.message("Log around it", "The log's newest lines are all later (5 reads back).", width, height)
     first = bisect_left(lines, one.arrived_at, key=_at)
     end = bisect_right(lines, until, key=_at)
     during, spare = end - first, max(0, rows - (end - first))
@@ -103,7 +107,7 @@ def render_around(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     after = min(len(lines) - end, spare - before)
     shown = rows_of(lines[first - before : end + after])[-max(1, rows) :]
     body = [_row(row, cells, pen, "text" if one.arrived_at <= row.line.at <= until else "dim") for row in shown]
-    return pen.frame("Events around it", f"{during} while it was open", body, width, height)
+    return pen.frame("Log around it", f"{during} while it was open", body, width, height)
 
 
 def _at(line: Line) -> float:

@@ -14,7 +14,7 @@ from hivemind_tui.render.format import clock, percent
 from hivemind_tui.render.glyphs import PHASES, PRIORITIES, gate_sign, sign
 from hivemind_tui.render.pen import Pen, Span
 from hivemind_tui.render.phases import phases_of, prefill
-from hivemind_tui.render.table import GAP, Column, Placed, Rows, Table, heads, hidden_order, scrolling
+from hivemind_tui.render.table import GAP, Column, Placed, Rows, Table, heads, scrolling, sorted_by
 from hivemind_tui.render.table import render as render_table
 from hivemind_tui.render.wait_reason import WAITING, far_back, short
 from hivemind_tui.state.lists import REQUEST_KEYS, cached_share, input_tokens, output_tokens, tries, ttft_s
@@ -90,15 +90,15 @@ def _table(at: float, wall_s: float) -> Table[RequestView]:
     return Table(
         Column("agent", "AGENT", 12, 0, lambda r, _: (r.agent, "text"), "<", is_name=True),
         (
-            Column("number", "NO", 7, 9, lambda r, _: (f"#{r.ticket}", "dim")),
+            Column("number", "REQ", 7, 9, lambda r, _: (f"#{r.ticket}", "dim")),
             Column("at", "AT", 8, 10, lambda r, _: (clock(r.arrived_at + wall_s), "dim")),
             Column("state", "STATE", 9, 0, lambda r, pen: pen.worded(sign(r.state)), "<"),
             Column("status", "CODE", 4, 3, _status),
-            Column("tries", "TRIES", 5, 3, _tries),
+            Column("tries", "TRIES", 5, 4, _tries),
             Column("prio", "PRIO", 4, 12, lambda r, _: PRIORITIES[r.priority], "<"),
-            Column("waited", "WAITED", 6, 5, waited),
+            Column("waited", "WAITED", 6, 2, waited),
             Column("ttft", "1ST TOKEN", 9, 5, lambda r, _: _known(short_duration(ttft_s(r)))),
-            Column("took", "TOOK", 6, 1, duration),
+            Column("took", "TOTAL", 6, 1, duration),
             Column("in", "IN", 5, 6, lambda r, _: _known(short_count(input_tokens(r) or None))),
             Column("cached", "CACHED", 6, 11, _cached),
             Column("out", "OUT", 5, 4, _output),
@@ -122,7 +122,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     room = cells - (len(listed) >= rows)  # a list that is longer has a scrollbar
     suited = _suited(_table(now.at, now.wall - now.at), room, waiting)
     body = render_table(suited, _rows(view), cells, rows, pen)
-    note = join(hidden_order(suited, order.sort, suited.placed(room)), _note(view))
+    note = join(sorted_by(suited, order.sort), _note(view))
     return pen.frame("Requests", note, body, width, height)
 
 
@@ -174,9 +174,8 @@ def render_waterfall(view: View, width: int, height: int, pen: Pen) -> list[Stri
     columns = _table(view.snapshot.at, view.snapshot.wall - view.snapshot.at)
     shown = _rows(view)
     body = scrolling(shown, cells, rows, pen, lambda items, room: _waterfall(view, columns, shown, items, room, pen))
-    beside = [*_beside(columns, _LEFT, cells), *_beside(columns, _RIGHT, cells)]
     legend = "  ".join(pen.worded(phase)[0] for phase in PHASES.values())
-    note = join(hidden_order(columns, shown.sort, beside), f"/{typed}" if typed else "", legend)
+    note = join(sorted_by(columns, shown.sort), f"/{typed}" if typed else "", legend)
     return pen.frame("Requests", note, body, width, height)
 
 

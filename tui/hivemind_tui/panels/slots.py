@@ -1,4 +1,4 @@
-"""Slots and queue: the requests in flight, the concurrency level, and the queued requests with what holds them."""
+"""Requests now: those in flight, the concurrency level, and the queued ones with what holds them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     cells, rows = pen.body_size(width, height)
     lane = view.lane
     if lane is None:
-        return pen.frame("Slots and queue", "", _empty(view), width, height)
+        return pen.frame("Requests", "", _empty(view), width, height)
     trends = (2 if rows >= _WITH_MARKS else 1) if not pen.boxed and rows >= 4 else 0
     body = _tickets(view, lane, cells, rows - trends, pen)
     if trends:
@@ -52,7 +52,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     several = not pen.boxed and len(view.snapshot.lanes) > 1
     own = _of_each(view, lane) if several else [view.lane_note(), _in_flight(lane)]
     note = join(*own, *_queued(lane))
-    return pen.frame("Slots and queue", note, body, width, height)
+    return pen.frame("Requests", note, body, width, height)
 
 
 def _empty(view: View) -> list[Row]:
@@ -138,7 +138,7 @@ class _Column(Struct, frozen=True):
         """Return heads and entries; the tickets that don't fit are counted in the last row, with some of their agents'
         names."""
         placed = self.table.placed(width)
-        body = [table.heads(self.table, placed, _UNSORTED, width, pen, "NO")] if heads else []
+        body = [table.heads(self.table, placed, _UNSORTED, width, pen)] if heads else []
         room = rows - len(body)
         if len(self.entries) + (self.hidden > 0) <= room:
             shown, left, names = [*self.entries], self.hidden, list[str]()
@@ -222,7 +222,7 @@ def _limit(lane: LaneView, pen: Pen, width: int, _placed: Sequence[Placed[Ticket
     if state.pinned:
         notes.append(("fixed ", "accent"))
     if over > 0:
-        notes.append((f"{over} over it until they finish ", "wait"))
+        notes.append((f"{over} over it ", "wait"))
     return pen.row(width, (line * 2, "rule"), *notes, (line * width, "rule"))
 
 
@@ -240,7 +240,7 @@ def _rate(ticket: TicketView, _pen: Pen) -> Span:
     return f"{short_count(ticket.output_tokens / ticket.since_s)}/s", "dim"
 
 
-_AGENT: Column[TicketView] = Column("agent", "AGENT", 9, 0, lambda ticket, _: (ticket.agent, "text"), "<", is_name=True)
+_AGENT: Column[TicketView] = Column("agent", "IN FLIGHT", 9, 0, lambda t, _: (t.agent, "text"), "<", is_name=True)
 # A few letters of a model's name say nothing: it is shown where it has ten cells.
 _MODEL: Column[TicketView] = Column("model", "MODEL", 10, 0, lambda ticket, _: (ticket.model, "dim"), "<")
 _IN_FLIGHT: Table[TicketView] = Table(
@@ -249,9 +249,9 @@ _IN_FLIGHT: Table[TicketView] = Table(
         Column("state", "STATE", 8, 0, lambda ticket, pen: pen.worded(sign(ticket.state)), "<"),
         Column("prio", "PRIO", 4, 3, lambda ticket, _: PRIORITIES[ticket.priority], "<"),
         Column("since", "FOR", 6, 0, lambda ticket, _: (short_duration(ticket.since_s), "text")),
-        Column("tokens", "TOK", 4, 0, _tokens),
-        Column("rate", "TOK/S", 6, 4, _rate),
-        Column("try", "TRY", 3, 2, lambda ticket, _: number(ticket.attempt if ticket.attempt > 1 else 0, "recover")),
+        Column("tokens", "OUT", 4, 0, _tokens),
+        Column("rate", "OUT/S", 6, 4, _rate),
+        Column("try", "TRIES", 5, 2, lambda ticket, _: number(ticket.attempt if ticket.attempt > 1 else 0, "recover")),
     ),
     rest=_MODEL,
     lead=3,
@@ -284,7 +284,7 @@ def _error_or_model(ticket: TicketView, _pen: Pen) -> Span:
 
 
 _QUEUED: Table[TicketView] = Table(
-    _AGENT,
+    replace(_AGENT, head="QUEUE"),
     (
         Column("prio", "PRIO", 4, 2, lambda ticket, _: PRIORITIES[ticket.priority], "<"),
         Column("since", "WAITS", 6, 1, lambda ticket, _: (short_duration(ticket.since_s), "text")),

@@ -11,13 +11,13 @@ from hivemind.records import replace
 from hivemind.scheduler.tasks import SPOILED
 from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration, short_plural
 from hivemind.world.snapshot import TaskView
-from hivemind_tui.panels.agent_page import TALL, key_hint, labelled
+from hivemind_tui.panels.agent_page import key_hint
 from hivemind_tui.panels.agent_table import number
 from hivemind_tui.render.format import fit, wrapped
 from hivemind_tui.render.glyphs import PRIORITIES, TASK_SIGNS, task_sign
 from hivemind_tui.render.pen import Chunk, Pen, Row, Span, call, fitting, linked
-from hivemind_tui.render.rows import described, named, signs
-from hivemind_tui.render.table import Column, Rows, Table, hidden_order
+from hivemind_tui.render.rows import described, labelled, named, signs
+from hivemind_tui.render.table import Column, Rows, Table, sorted_by
 from hivemind_tui.render.table import render as render_table
 from hivemind_tui.state.lists import ENDED, TASK_KEYS
 from hivemind_tui.state.view import View, join
@@ -41,6 +41,8 @@ _ABOUT = (
 _COUNTED = ("running", "failed", "ready", "waiting", "blocked", "done", "skipped", "cancelled")
 _NONE = "No task yet. `hivemind batch plan.yaml` submits some; agents can with `hivemind mcp`."
 _LABEL = 10
+_TALL = 18
+"""Rows from which the card has a row for every fact."""
 _CUT = 3
 """Rows of what tasks are that an empty page can do without."""
 _BAR = 16
@@ -104,7 +106,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     shown = Rows(tasks, view.task, order.sort, order.reverse, link=lambda task: call("app.pick_task", task.id))
     table = _with_waits({task.id: task.state for task in view.snapshot.tasks})
     body = render_table(table, shown, cells, rows, pen)
-    by = hidden_order(TASKS, order.sort, table.placed(cells - 1))
+    by = sorted_by(TASKS, order.sort)
     return pen.frame("Tasks", join(by, _counts(view, cells - 16 - len(by))), body, width, height)
 
 
@@ -112,7 +114,7 @@ def rows_wanted(view: View, width: int, pen: Pen) -> int:
     """Return how many rows the panel has use for beside its head and box: a row for each task, or what tasks are."""
     if view.snapshot.tasks:
         return len(view.tasks)
-    return len(described(_ABOUT, pen.body_size(width, TALL)[0], _LABEL)) - 1
+    return len(described(_ABOUT, pen.body_size(width, _TALL)[0], _LABEL)) - 1
 
 
 def _with_waits(states: Mapping[str, str]) -> Table[TaskView]:
@@ -153,7 +155,7 @@ def render_card(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     before = _open_first([(name, known.get(name, "done")) for name in task.after])
     after = _open_first([(each.id, each.state) for each in view.snapshot.tasks if task.id in each.after])
     keys = [(name, what) for name, what in effects(task) if view.live or name == "open"]
-    if rows >= TALL:
+    if rows >= _TALL:
         body = _tall(task, before, after, [key_hint(name, what, 6) for name, what in keys], cells, rows, pen)
     else:
         body = _compact(task, before, after, [key_hint(name, what) for name, what in keys], cells, pen)

@@ -118,7 +118,7 @@ class _Strip:
             (state, self._bars("waiting", "wait"), self._scale("waiting", "waiting")),
             ([(day, "dim"), (moment, "strong")], self._bars("active", "ok"), self._scale("active", "in flight")),
             ([(self._passed(), "dim")], self._marked(loop=False), counted),
-            (self._known(), self._labels(), []),
+            (self._known(), self._labels(), [("     g lists them", "dim")] if marks else []),
         ]
 
     def _short_state(self) -> list[Span]:

@@ -60,18 +60,24 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
         return [pen.row(max(0, width))] * max(0, height)
     vitals = [each for each in vitals_of(view.snapshot) if not (view.lacks("tokens") and each.label in _METERED)]
     now = int(view.snapshot.at / view.snapshot.vitals.step_s)
-    rows = _tiles(vitals, width, now, pen) if height >= 3 else [_row(vitals, width, now, pen)]
+    if height >= 3:
+        rows = _tiles(vitals, width, now, pen)
+    else:
+        span = view.back.note(view.page, view.snapshot.at)
+        rows = [_row(vitals, span, width, now, pen)]
     return rows + [pen.row(width)] * (height - len(rows))
 
 
-def _row(vitals: Sequence[Vital], width: int, now: int, pen: Pen) -> Strip:
-    room = width - 2
+def _row(vitals: Sequence[Vital], span: str, width: int, now: int, pen: Pen) -> Strip:
+    """Return them in one row, behind the span that their past is of if it isn't the usual one."""
+    room = width - 2 - (len(span) + 2 if span else 0)
     important = [vital for vital in vitals if vital.rank <= _ALWAYS]
     for cells in (*_SPARKS, 0):
         if sum(cells_of(_chunk(vital, cells, now, pen)) + 2 for vital in important) - 2 <= room:
             break
     chunks: list[Chunk] = [(vital.rank, _chunk(vital, cells, now, pen)) for vital in vitals]
-    return pen.row(width, (" ", "text"), *fitting(room, chunks))
+    head: Row = [(f"{span}  ", "accent")] if span else []
+    return pen.row(width, (" ", "text"), *head, *fitting(room, chunks))
 
 
 def _chunk(vital: Vital, cells: int, now: int, pen: Pen) -> list[Span]:
@@ -152,18 +158,40 @@ def vitals_of(snapshot: Snapshot) -> Iterable[Vital]:
         return tuple(series.get(name, ()))
 
     requests = rate(found.requests_per_s), "strong"
-    yield Vital(0, "REQUESTS", [("req ", "dim"), requests], [requests], (), past("requests_per_s"), "ok", rate)
+    yield Vital(
+        0,
+        "REQUESTS",
+        [("req ", "dim"), requests],
+        [requests],
+        (),
+        past("requests_per_s"),
+        "ok",
+        rate,
+        now=found.requests_per_s,
+    )
     tokens, of = _tokens(found)
     limit = [("/", "dim"), (short_count(found.tokens_limit), "dim")] if found.tokens_limit else [("/min", "dim")]
     brief: Row = [("tokens ", "dim"), tokens, *limit]
-    yield Vital(1, "TOKENS", brief, [tokens, (of, "dim")], (), past("tokens_per_min"), "info", _per_min)
+    yield Vital(
+        1,
+        "TOKENS",
+        brief,
+        [tokens, (of, "dim")],
+        (),
+        past("tokens_per_min"),
+        "info",
+        _per_min,
+        now=found.tokens_per_min,
+    )
     if found.tasks:
         done, eta, top = f"{found.tasks_done} of {found.tasks}", _eta(snapshot), float(found.tasks)
         figure, brief = [(done, "strong"), *eta], [("tasks ", "dim"), (done, "strong"), *eta]
         yield Vital(2, "TASKS DONE", brief, figure, (), past("tasks_done"), "ok", None, top)
     errors, failed = _errors(found)
     rank, brief = 1 if found.error_share else 5, [("errors ", "dim"), errors]
-    yield Vital(rank, "ERRORS", brief, [errors], failed, past("error_share"), "bad", share, _MANY_ERRORS)
+    yield Vital(
+        rank, "ERRORS", brief, [errors], failed, past("error_share"), "bad", share, _MANY_ERRORS, now=found.error_share
+    )
     p95, p50 = _times(found.wait_p50_s, found.wait_p95_s)
     brief, longest = [("wait ", "dim"), *p95], found.wait_p95_s
     yield Vital(1, "WAIT", brief, p95, p50, past("wait_p95_s"), "wait", short_duration, now=longest)
@@ -172,9 +200,19 @@ def vitals_of(snapshot: Snapshot) -> Iterable[Vital]:
         yield Vital(2, "WAITING", [("waiting ", "dim"), waiting], [waiting], (), past("waiting"), "wait", short_count)
     p95, p50 = _times(found.ttft_p50_s, found.ttft_p95_s)
     brief = [("first token ", "dim"), *p95]
-    yield Vital(4, "FIRST TOKEN", brief, p95, p50, past("ttft_p95_s"), "info", short_duration)
+    yield Vital(4, "FIRST TOKEN", brief, p95, p50, past("ttft_p95_s"), "info", short_duration, now=found.ttft_p95_s)
     spent = _per_hour(found.dollars_per_hour), "strong"
-    yield Vital(3, "SPEND", [spent], [spent], _by_hour(snapshot), past("dollars_per_hour"), "accent", _per_hour)
+    yield Vital(
+        3,
+        "SPEND",
+        [spent],
+        [spent],
+        _by_hour(snapshot),
+        past("dollars_per_hour"),
+        "accent",
+        _per_hour,
+        now=found.dollars_per_hour,
+    )
 
 
 def _tokens(found: Vitals) -> tuple[Span, str]:

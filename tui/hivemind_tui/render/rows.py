@@ -29,11 +29,36 @@ class Fact(Struct, frozen=True):
 
 def fact_rows(facts: Iterable[Fact], cells: int, rows: int, label: int = LABEL) -> list[list[Span]]:
     """Return a row for each fact that fits, with its label where `label` cells are given to it."""
+    kept = _fitting(facts, rows)
+    heads: list[list[Span]] = [[(f"{fact.label:<{label}}", "dim")] if label else [] for fact in kept]
+    return [[*head, *fitting(cells - label, fact.chunks)] for head, fact in zip(heads, kept, strict=True)]
+
+
+def _fitting(facts: Iterable[Fact], rows: int) -> list[Fact]:
     kept = [fact for fact in facts if fact.chunks]
     while len(kept) > max(1, rows):
         kept.remove(max(kept, key=lambda fact: fact.rank))
-    heads: list[list[Span]] = [[(f"{fact.label:<{label}}", "dim")] if label else [] for fact in kept]
-    return [[*head, *fitting(cells - label, fact.chunks)] for head, fact in zip(heads, kept, strict=True)]
+    return kept
+
+
+def flowing(facts: Iterable[Fact], cells: int, rows: int) -> list[list[Span]]:
+    """Return the facts that fit with their labels, those of the lowest rank over as many rows as they need."""
+    kept = _fitting(facts, rows)
+    spare, over = rows - len(kept), dict[int, list[list[Span]]]()
+    for number, fact in sorted(enumerate(kept), key=lambda each: each[1].rank):
+        lines = flowed([spans for _, spans in fact.chunks], cells - LABEL)
+        if len(lines) - 1 <= spare:
+            over[number], spare = lines, spare - len(lines) + 1
+    return [
+        [(("" if row else fact.label).ljust(LABEL), "dim"), *line]
+        for number, fact in enumerate(kept)
+        for row, line in enumerate(over.get(number) or [fitting(cells - LABEL, fact.chunks)])
+    ]
+
+
+def labelled(label: str, *spans: Span, width: int) -> Row:
+    """Return a row of spans behind a label of so many cells."""
+    return [(fit(label, width), "dim"), *spans]
 
 
 def named(label: str, value: str, role: str = "text") -> list[Span]:

@@ -152,11 +152,10 @@ def row(item: T, placed: Sequence[Placed[T]], rows: Rows[T], width: int, pen: Pe
     return pen.row(width, *spans, selected=selected, link=rows.link(item))
 
 
-def hidden_order(table: Table[T], sort: str, placed: Sequence[Placed[T]]) -> str:
-    """Return what the list is sorted by where that column isn't shown; else nothing."""
-    if any(each.column.id == sort for each in placed):
-        return ""
-    return next((f"by {column.head.lower()}" for column in table.columns if column.id == sort), "")
+def sorted_by(table: Table[T], sort: str) -> str:
+    """Return what the list is sorted by, unless it is in its usual order."""
+    columns = (table.name, *table.columns)
+    return next((f"sorted by {column.head.lower() or sort}" for column in columns if column.id == sort), "")
 
 
 def scrolled(index: int, total: int, room: int) -> int:

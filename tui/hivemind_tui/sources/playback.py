@@ -4,7 +4,7 @@ as people type them."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -31,8 +31,18 @@ KINDS: dict[str, Sign] = {
     "cut": Sign("descending", "cuts", "wait", "the concurrency level was cut"),
 }
 """Kinds of marks, by priority: where several marks fall into one cell, the first of these is shown."""
+ALSO: Mapping[str, str] = {
+    "failed": "errors",
+    "circuit": "open opening opened breaker",
+    "rate_limited": "429 529 limits retry-after",
+    "ended": "died dead crashed exit",
+    "cut": "level",
+}
+"""By kind, what else people call its marks."""
 _OTHER = Sign("dot", "other", "info", "")
 READ_ONLY = "a recording can't be steered; w simulates other settings"
+FAST = 8.0
+"""How fast it plays to a mark that was chosen from the menu."""
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 _LONGEST_STEP_S = 0.5
 """A program that was suspended continues where it was."""
@@ -178,10 +188,17 @@ class Transport:
         self.at = min(self.at, self.ends_at)
 
 
-HOW = "14:02, 14:02:30, +90s, -2m, 5m after the beginning, 50%"
+HOW = "14:02, 14:02:30, +90s, -2m, 5m after the beginning, 50%, circuit, 429"
 _SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 _STEP = re.compile(r"([+-])\s*(\d+(?:\.\d+)?)\s*s?")
 _MINUTE_S = 60.0
+
+
+def kind_meant(text: str) -> str:
+    """Return the kind of marks that a word, or its beginning, is for; empty: none."""
+    word = text.strip().lower()
+    names = {kind: f"{of.word} {ALSO.get(kind, '')}".split() for kind, of in KINDS.items()}
+    return next((kind for kind in names if word and any(name.startswith(word) for name in names[kind])), "")
 
 
 def moment_of(text: str, now: Playback) -> float:

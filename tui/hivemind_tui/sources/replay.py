@@ -196,9 +196,10 @@ class ReplaySource:
         if self._following:
             self.transport.playing = False
 
-    def play_to_mark(self) -> bool:
-        """Play on to the next mark that is shown, and stop there; return False where there is none."""
-        found = self.mark(1)
+    def play_to_mark(self, kind: str = "") -> bool:
+        """Play on to the next mark that is shown or is of that kind, and stop there; return False where there is
+        none."""
+        found = self.mark(1, kind)
         if found is None:
             return False
         if not self.transport.playing:
@@ -216,6 +217,10 @@ class ReplaySource:
             bisect_right(marks, at + _HERE_S, key=_AT) if step > 0 else bisect_left(marks, at - _HERE_S, key=_AT) - 1
         )
         return marks[index] if 0 <= index < len(marks) else None
+
+    def first(self, kind: str) -> Mark | None:
+        """Return the first mark of a kind."""
+        return next((mark for mark in self._player.marks if mark.kind == kind), None)
 
     def event(self, step: int) -> bool:
         """Go to the next event, or the one before; return False where there is none."""

@@ -26,6 +26,7 @@ from hivemind.world.snapshot import (
 )
 from hivemind_tui.loop.loop_lag import Diagnostics
 from hivemind_tui.past.state import LookBack, over_span
+from hivemind_tui.render.dials import NAMES
 from hivemind_tui.sources.base import Link, Source
 from hivemind_tui.sources.playback import Playback
 from hivemind_tui.state import lists
@@ -110,7 +111,7 @@ class View(Struct, frozen=True):
     requests_shown: tuple[RequestView, ...] | None = None
     detail: RequestDetail | None = None
     """The request of the request page; None until it is fetched."""
-    knob: str = "aimd.alpha"
+    knob: str = NAMES[0]
     """The knob that the tuning page's cursor is on."""
     untuned: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """By upstream, the former values of knobs changed here and not written to the settings file yet."""
@@ -268,6 +269,11 @@ class View(Struct, frozen=True):
             return next((each for each in self.requests if each.ticket == self.ticket), None)
         listed = self.listed
         return next((each for each in listed if each.ticket == self.ticket), listed[0] if listed else None)
+
+    @property
+    def following(self) -> bool:
+        """Whether no agent is chosen on a list of agents, so that the cursor is on whichever comes first."""
+        return self.page in OF_AGENTS and not (self.selected or self.marked) and len(self.agents) > 1
 
     @property
     def targets(self) -> tuple[AgentView, ...]:

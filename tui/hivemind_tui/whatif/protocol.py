@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from hivemind.lab.foresight.answer import Answer
+from hivemind.lab.foresight.told import Answer
 from hivemind.lab.simulate.overrides import Change
 
 

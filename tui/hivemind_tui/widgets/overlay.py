@@ -26,7 +26,7 @@ _SCROLL = {
     **{"g": -_FAR, "home": -_FAR, "G": _FAR, "end": _FAR},
 }
 WIDTH, ROWS = 92, 16
-_NAME, _KEY = 22, 12
+_NAME, _KEY = 22, 13
 _STEPS = {"down": 1, "ctrl+n": 1, "tab": 1, "up": -1, "shift+tab": -1, "pagedown": ROWS, "pageup": -ROWS}
 _HELP = "no command of that name; a knob takes a number: beta 0.7"
 
@@ -71,15 +71,21 @@ class Overlay(Box):
         super().__init__(id=id)
         self._choices: Mapping[str, Callable[[], object]] = {}
         self._title = ""
-        self._content: Rows = ()
+        self._content: Callable[[], Rows] = tuple
         self._folded: Rows = ()
-        self._first = 0
+        self._first = self._widest = 0
 
-    def open(self, title: str, rows: Rows, pen: Pen, choices: Mapping[str, Callable[[], object]] | None = None) -> None:
+    def open(
+        self,
+        title: str,
+        rows: Callable[[], Rows],
+        pen: Pen,
+        choices: Mapping[str, Callable[[], object]] | None = None,
+    ) -> None:
         """Show rows and wait for a key; `choices` says what each key does."""
         self._choices = choices or {}
         self._title, self._content = title, rows
-        self._first = 0
+        self._first = self._widest = 0
         self.display = True
         self.place(pen)
 
@@ -107,7 +113,7 @@ class Overlay(Box):
 
     def draw(self) -> None:
         width = max(1, self.app.size.width - 4)
-        self._folded = [part for row in self._content for part in _wrapped(row, width)]
+        self._folded = [part for row in self._content() for part in _wrapped(row, width)]
         self._show_rows()
 
     def _room(self) -> int:
@@ -116,8 +122,9 @@ class Overlay(Box):
     def _show_rows(self) -> None:
         rows, room = self._folded, self._room()
         self._first = max(0, min(len(rows) - room, self._first))
-        longest = max((cells_of(row) for row in rows), default=0)
-        width = max(1, min(self.app.size.width, max(longest, cell_len(self._title) + 4) + 4))
+        # No narrower than before: what is shown follows what happens, and the box would jump with each figure.
+        self._widest = max(self._widest, cell_len(self._title) + 4, *map(cells_of, rows))
+        width = max(1, min(self.app.size.width, self._widest + 4))
         height = max(1, min(self.app.size.height, len(rows) + 2))
         shown = rows[self._first : self._first + max(1, height - 2)]
         note = f"{self._first + 1}-{self._first + len(shown)} of {len(rows)}, j k" if len(shown) < len(rows) else ""
