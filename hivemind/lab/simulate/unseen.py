@@ -7,7 +7,7 @@ refusals that no limit explains, nothing is foretold.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -22,8 +22,9 @@ from hivemind.scheduler.types import FailureKind, WindowKind
 from hivemind.text.humanise import plural
 
 _MINUTE_S = 60.0
-_TELLING = frozenset({"anthropic", "openai"})
-"""Their headers tell of limits, so a real HiveMind would know them."""
+_TELLING = {"anthropic": True, "openai": False}
+"""Providers whose headers tell of limits, so that a real HiveMind would know them, and whether their resets are rounded
+to whole seconds (Anthropic's are dates)."""
 
 
 class Seen(Struct, frozen=True):
@@ -42,10 +43,12 @@ def with_limits(
     requests: Mapping[str, Sequence[RequestStep]],
     tier: tuple[Published, ...],
     *,
-    hides_refusals: bool,
+    lacks: Callable[[str], bool],
 ) -> Seen:
-    """Complete what a recording without limits shows; `hides_refusals`: it has no attempts that were refused."""
+    """Complete what a recording without limits shows; `lacks`: whether it has nothing of something."""
     seen = Seen(dict(providers), dict(lanes), [])
+    if lacks("durations"):
+        return replace(seen, unsaid="it doesn't hold how long requests took")
     for key, provider in providers.items():
         if any(limit.reported for limit in provider.limits):
             continue
@@ -62,10 +65,11 @@ def with_limits(
         elif provider.limits or provider.places is not None:
             told = "; ".join(text for limit in provider.limits for text in limit.sentences())
             seen.notes.append(f"{upstream}: its limits are inferred from its refusals{f' ({told})' if told else ''}")
-            if provider.lane.provider in _TELLING and provider.untold.limits:
-                untold = provider.untold.reported()
+            whole_seconds = _TELLING.get(provider.lane.provider)
+            if whole_seconds is not None and provider.untold.limits:
+                untold = provider.untold.reported(whole_seconds=whole_seconds)
                 seen.providers[key] = replace(provider, limits=list(untold.limits), untold=untold)
-        elif hides_refusals:
+        elif lacks("refusals"):
             return replace(
                 seen, unsaid=f"it holds neither the limits of {upstream} nor what was refused{_named(provider)}"
             )

@@ -13,7 +13,7 @@ from hivemind.setup.clients import Target
 from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration, short_plural
 from hivemind.world.snapshot import HUNG, AgentView, RequestView, TicketView
 from hivemind_tui.keys.keymap import BY_ID
-from hivemind_tui.panels.agent_table import at_least, last_error, process, state
+from hivemind_tui.panels.agent_table import UNMETERED, at_least, last_error, process, state
 from hivemind_tui.render.bars import Axis, ending, rounded, times_of_day
 from hivemind_tui.render.budgets import bar, blind, ceilings, covered, figures, period
 from hivemind_tui.render.glyphs import PRIORITIES, gate_sign
@@ -45,8 +45,9 @@ def render_card(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     roomy = rows >= _ROOMY
     most = min(_OPEN, rows // 3)
     facts = [state_fact(agent, pen), *_open(view, agent, cells - LABEL, max(1, most), pen)]
-    facts += [budget_fact(agent, pen, _GAUGE, view.live), tokens_fact(agent, with_cost=not roomy)]
-    facts += [*([_cost(agent)] if roomy else []), requests_fact(agent), _time(agent), _errors(agent, own)]
+    facts += [budget_fact(agent, pen, _GAUGE, view.live), tokens_fact(view, agent, with_cost=not roomy)]
+    facts += [_cost(agent)] if roomy and not view.lacks("tokens") else []
+    facts += [requests_fact(view, agent), _time(view, agent), _errors(agent, own)]
     url = Target(view.address_of(agent), agent.name, token=view.token).base
     keys = [(rank, key_hint(key, what)) for rank, (key, what) in enumerate(effects(view))]
     facts += [Fact(8, "URL", [(0, [(url, "info")]), (1, [("y copies it", "dim")])]), Fact(6, "keys", keys)]
@@ -113,8 +114,10 @@ def budget_fact(agent: AgentView, pen: Pen, gauge: int, live: bool) -> Fact:
     return Fact(2, "budget", [*chunks, *([(2, [(blind(budget), "wait")])] if blind(budget) else [])])
 
 
-def tokens_fact(agent: AgentView, *, with_cost: bool) -> Fact:
+def tokens_fact(view: View, agent: AgentView, *, with_cost: bool) -> Fact:
     """Return the tokens that the agent used, and their cost."""
+    if view.lacks("tokens"):
+        return Fact(3, "tokens", [(0, [("not recorded", "dim")])])
     usage = agent.usage
     parts = [("new", usage.input_tokens), ("cached", usage.cache_read_tokens), ("to cache", usage.cache_write_tokens)]
     counts = [f"{short_count(part)} {word}" for word, part in parts if part]
@@ -137,8 +140,11 @@ def _cost(agent: AgentView) -> Fact:
     return Fact(6, "cost", chunks)
 
 
-def requests_fact(agent: AgentView) -> Fact:
+def requests_fact(view: View, agent: AgentView) -> Fact:
     """Return how many requests the agent sent and what became of them."""
+    if view.lacks("refusals") and not agent.failed:
+        known = (0, counted(short_count(agent.requests), "sent")), (2, counted(short_count(agent.finished), "answered"))
+        return Fact(4, "requests", [*known, (0, [("failed attempts aren't recorded", "dim")])])
     chunks: list[Chunk] = [
         (0, counted(short_count(agent.requests), "sent")),
         (2, counted(short_count(agent.finished), "answered")),
@@ -150,12 +156,13 @@ def requests_fact(agent: AgentView) -> Fact:
     return Fact(4, "requests", chunks)
 
 
-def _time(agent: AgentView) -> Fact:
+def _time(view: View, agent: AgentView) -> Fact:
     each = short_duration(agent.served_s / agent.finished) if agent.finished else NOTHING
+    unknown = view.lacks("refusals") or view.lacks("durations")
     chunks: list[Chunk] = [
         (0, counted(each, "a request")),
         *([(0, counted(short_duration(agent.waiting_s), "current wait", "wait"))] if agent.waiting_s else []),
-        (1, counted(short_duration(agent.waited_s), "waited in total")),
+        *([] if unknown else [(1, counted(short_duration(agent.waited_s), "waited in total"))]),
         (2, named("last first token after", short_duration(agent.ttft_s))),
     ]
     return Fact(7, "time", chunks)
@@ -175,8 +182,9 @@ def render_tokens(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     cells, rows = pen.body_size(width, height)
     agent = view.agent
     own = [request for request in view.requests if agent is not None and request.agent == agent.name]
-    if not own or cells <= _SCALE:
-        return pen.message("Tokens over time", "Tokens appear here with its first answer.", width, height)
+    if not own or cells <= _SCALE or view.lacks("tokens"):
+        why = UNMETERED if view.lacks("tokens") else "Tokens appear here with its first answer."
+        return pen.message("Tokens over time", why, width, height)
     now = view.snapshot
     start = min(request.arrived_at for request in own)
     axis = ending(start, now.at, cells - _SCALE)
