@@ -47,11 +47,13 @@ def pages(plots: PlotProcess | None) -> Mapping[str, Widget]:
 
     def leading(name: str, render: Render, id: str) -> Panel:
         """Return a panel with the key of the page that has more of it, or of what it steers."""
-        return Panel(render, id=id, key=BY_ID[name].shown, action=f"app.{BY_ID[name].action}")
+        key = BY_ID[name]
+        return Panel(render, id=id, key=key.shown, action=f"app.{key.action}", steers=bool(key.live))
 
     def curve(id: str) -> Panel:
         """Return the curve with the keys that move the level's upper end; a click leads to all knobs."""
-        return CurvePanel(plots, id=id, key=BY_ID["less"].pair, action=f"app.{BY_ID['tuning'].action}")
+        action = f"app.{BY_ID['tuning'].action}"
+        return CurvePanel(plots, id=id, key=BY_ID["less"].pair, action=action, steers=True)
 
     def newest(id: str) -> Panel:
         return leading("log", log.render_newest, id)

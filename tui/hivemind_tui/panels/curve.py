@@ -6,6 +6,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 from textual.strip import Strip
 
@@ -85,7 +86,7 @@ class CurvePanel(Panel):
     """A panel whose figure is drawn by the plotting process, of which it wants one a second at most."""
 
     def __init__(
-        self, plots: PlotProcess | None, *, id: str, now: Callable[[], float] = time.monotonic, **leading: str
+        self, plots: PlotProcess | None, *, id: str, now: Callable[[], float] = time.monotonic, **leading: Any
     ) -> None:
         super().__init__(self._drawing, id=id, **leading)
         self._plots = plots

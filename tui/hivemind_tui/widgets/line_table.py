@@ -77,11 +77,13 @@ class LineTable(Widget):
 class Panel(LineTable):
     """Draws a view with its render function; an exception of that is shown here and logged."""
 
-    def __init__(self, render: Render, *, id: str, key: str = "", action: str = "") -> None:
-        """`key`: what leads to its page, in its title; a click there runs `action`."""
+    def __init__(self, render: Render, *, id: str, key: str = "", action: str = "", steers: bool = False) -> None:
+        """`key`: what leads to its page, in its title, or on a live screen what `steers` it; a click there runs
+        `action`."""
         super().__init__(id=id)
         self._draw = render
         self._key = key, action
+        self._steers = steers
         self._own = Pen(), Pen()
         """The board's pen, and the same with this panel's key."""
         self._shown: tuple[View, Pen] | None = None
@@ -113,7 +115,7 @@ class Panel(LineTable):
     def _rows(self, view: View, pen: Pen) -> list[Strip]:
         """Return the rows of a view; an exception of the render function is shown instead."""
         width, height = self.size
-        if self._key[0]:
+        if self._key[0] and (view.live or not self._steers):
             if self._own[0] is not pen:
                 self._own = pen, replace(pen, key=self._key)
             pen = self._own[1]
