@@ -216,6 +216,21 @@ def test_the_slowest_is_one_that_is_under_way() -> None:
     assert navigation.jump(agents, "slowest").selected == "waits"  # type: ignore[union-attr]
 
 
+def test_the_first_in_trouble_is_not_passed_by() -> None:
+    """The cursor is on it while it follows the list, so that the first jump stays there and the next goes on."""
+    usual = replace(world().agents[7], running=None, failed=0, refused=0, last_error="", state="idle")
+    crew = tuple(
+        replace(usual, name=name, state=state) for name, state in (("a", "hung"), ("b", "hung"), ("c", "idle"))
+    )
+    view, found = View(replace(world(), agents=crew), trail=("agents",)), []
+    for _ in range(3):
+        jumped = navigation.jump(view, "failing")
+        assert jumped is not None
+        found.append(jumped.selected)
+        view = jumped
+    assert found == ["a", "b", "a"]
+
+
 async def test_a_jump_to_nothing_is_told() -> None:
     """The key isn't dead: it says that nothing of the kind is listed."""
     usual = replace(world().agents[7], running=None, failed=0, refused=0, last_error="", state="idle")

@@ -294,7 +294,7 @@ def jump(view: View, kind: str) -> View | None:
     listed, selected = _list_of(view)
     items = [item for item in listed if not isinstance(item, Member | Cost)]
     if kind == "failing":
-        start = _position(items, selected) + 1
+        start = _position(items, selected) + (not view.following)  # nobody has been led to the first yet
         ahead = (*items[start:], *items[:start])
         hidden = _with_trouble_below(view)
         found: Work | None = next(
