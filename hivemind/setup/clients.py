@@ -28,6 +28,7 @@ from hivemind.setup.routes import (
     opencode_providers,
     pi_extension,
 )
+from hivemind.setup.servers import SERVERS, ModelServer
 from hivemind.text import shells
 from hivemind.text.shells import TOKEN, TOKEN_VARIABLE, Shell
 
@@ -603,6 +604,28 @@ def _framework(found: Framework) -> Client:
     return Client(found.name, found.title, "variables, a name for each agent", "crew", (found.docs,), steps, True)
 
 
+def _server(found: ModelServer) -> Client:
+    """Make a client of a model server: all agents that use it."""
+    variables = ("OPENAI_BASE_URL", *(("ANTHROPIC_BASE_URL",) if found.messages else ()))
+
+    def steps(target: Target) -> Steps:
+        return Steps(
+            snippets=(
+                Snippet("To start it", found.start, "command"),
+                Snippet("HiveMind before it", f"hivemind proxy --upstream {found.url}", "command"),
+                Snippet("In the shell that starts an agent", exports(target, *variables), "shell"),
+            ),
+            undo=unset(target, *variables),
+            needs="No limits, no profile and no key: HiveMind recognises it. Clients with settings of their own are"
+            " pointed as hivemind setup CLIENT says.",
+            notes=found.notes,
+        )
+
+    return Client(
+        found.name, found.title, "a model server, and HiveMind before it", "worker", (found.docs,), steps, True
+    )
+
+
 CLIENTS: Mapping[str, Client] = {
     client.name: client
     for client in (
@@ -620,6 +643,7 @@ CLIENTS: Mapping[str, Client] = {
         crush,
         amp,
         *map(_framework, FRAMEWORKS),
+        *map(_server, SERVERS),
         generic,
         mcp,
     )

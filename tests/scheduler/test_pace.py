@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from scheduler.driving import Hands
@@ -128,6 +129,16 @@ def test_the_level_settles_near_the_knee(
     server.serve(agents, seconds)
     late = [event.level for event in hands.seen(LevelChanged) if event.at > hands.now - seconds / 2]
     assert all(least <= level <= most for level in [*late, hands.lane.aimd.level])
+
+
+def test_throughput_leads_no_lower_than_where_the_level_begins() -> None:
+    """Where twice the slots that a server states are computed one by one all the same, they still wait there."""
+    hands = Hands(replace(lane(slots=0, target_s=3600.0), begin_at=8), checked=False)
+    server = Server(hands, lambda _: 1.0)
+    for agents in (1, 3, 24):
+        server.serve({f"a{number}": 100 for number in range(agents)}, 60)
+    assert causes(hands) == {"grow", "knee"}
+    assert min(event.level for event in hands.seen(LevelChanged)) == 8
 
 
 def test_what_is_learned_are_bounds() -> None:

@@ -1,7 +1,8 @@
 """Tries model servers with and without HiveMind before them: `python -m servers llamacpp mlx --json F --docs FOLDER`.
 
 Each is installed, pinned, into a temporary folder. What is measured is a pair: agents that ask the server directly, and
-the same through HiveMind, in turns and as often as asked; the table has the medians.
+the same through HiveMind, in turns and as often as asked; the table has the medians. What the JSON file says of servers
+that aren't tried this time stays.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import os
 import platform
 import statistics
 import subprocess
@@ -182,21 +184,24 @@ async def tried(server: Server, folder: Path, at: Path, pairs: int, flags: Seque
     return found
 
 
-def page_of(found: Sequence[Found], at: str, pairs: int) -> str:
+def page_of(found: Sequence[Found], at: str) -> str:
     """Return the manual's table."""
     lines = [
-        f"Tried on {at} ({platform.system()}, {platform.machine()}): tiny models with random weights, medians of"
-        f" {pairs} pairs. In the paper, ten agents of three turns at Ollama and MLX took 7 % less than directly.",
+        f"Tried on {at} ({platform.system()}, {platform.machine()}, {os.cpu_count()} cores, beside other programs):"
+        " tiny models with random weights, medians of pairs. In the paper, ten agents of three turns at Ollama and MLX"
+        " took 7 % less than directly.",
         "",
-        "| server | load | direct | HiveMind | ratio, an answer | server's CPU | died direct / HiveMind | differ |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| server | load | pairs | direct | HiveMind | ratio, an answer | server's CPU"
+        " | died direct / HiveMind | differ |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for each in found:
         for name, took in each.pairs.items():
-            direct, other = (statistics.median(seconds) for seconds in zip(*took, strict=True))
+            direct, other = (statistics.median(way) for way in zip(*took, strict=True))
             ratios = [f"{statistics.median(values):.2f}" for values in zip(*each.ratios[name], strict=True)]
             dead = " / ".join(map(str, each.dead[name]))
-            row = [each.server, name, f"{direct:.2f} s", f"{other:.2f} s", *ratios, dead, str(each.differ[name])]
+            seconds = f"{direct:.2f} s", f"{other:.2f} s"
+            row = [each.server, name, str(len(took)), *seconds, *ratios, dead, str(each.differ[name])]
             lines.append(f"| {' | '.join(row)} |")
     lines += [
         "",
@@ -233,7 +238,11 @@ if __name__ == "__main__":
     parser.add_argument("--docs", type=Path)
     args = parser.parse_args()
     tries = main(args.servers, args.pairs, args.flags.split())
-    page = page_of(tries, time.strftime("%Y-%m-%d"), args.pairs)
+    if args.json is not None and args.json.exists():
+        before = [Found(**each) for each in json.loads(args.json.read_text("utf-8"))]
+        now = {each.server for each in tries}
+        tries = [*(each for each in before if each.server not in now), *tries]
+    page = page_of(tries, time.strftime("%Y-%m-%d"))
     print(page)
     if args.json is not None:
         args.json.write_text(json.dumps([asdict(each) for each in tries], indent=1), "utf-8")
