@@ -234,9 +234,10 @@ class Lane:
     def _takes_s(self, ticket: Ticket) -> float:
         """Return for how long the ticket takes all of what limits its family: slots, or a rate window."""
         slots_s = (self.hold_s or 0.0) / max(self.gate.slots, 1)
-        if not self.settings.rate_windows:
+        allowance = self.allowances[ticket.request.family]
+        if not (allowance.windows and self.settings.rate_windows):
             return slots_s
-        return max(slots_s, self.allowances[ticket.request.family].takes_s(ticket))
+        return max(slots_s, allowance.takes_s(ticket))
 
     def _cached_anew(self, now: float, ticket: Ticket, usage: Usage, news: tuple[int, float] | None) -> None:
         """Report what the order has saved, and what had expired; have what the ticket's agent has waiting go by what

@@ -37,6 +37,8 @@ from hivemind.scheduler.ticket import FINAL_STATUS, Agent, Refusal, Ticket, Tick
 from hivemind.scheduler.types import Computed, Failure, FailureKind, Price, Request, Usage, Utilisation, WindowReading
 from hivemind.scheduler.work import UNASKED_S, Kind, Work, Works
 
+_NEVER = math.inf
+
 
 class Scheduler(Dispatcher):
     """A request's way from its arrival to its end, and everything that acts on all of them.
@@ -141,7 +143,9 @@ class Scheduler(Dispatcher):
             for part in self.agents.parts_of(agent) if agent.has_children else ():  # what waits may get more now
                 if self.reclass(part, now):
                     self.pump_lanes_of(part, now)
-        priority, deadline_at = agent.priority_of(request), agent.due_at
+        priority, deadline_at = agent.priority_of(request), agent.deadline_at
+        if agent.lead is not None:
+            deadline_at = agent.due_at
         if request.deadline_s is not None:
             deadline_at = min(deadline_at, now + request.deadline_s)
         ticket = Ticket(
@@ -179,9 +183,10 @@ class Scheduler(Dispatcher):
             return ticket
         self.enqueue(lane, ticket, now)
         self.pump(lane, now)
-        if deadline_at < math.inf and ticket.in_queue and (late := self._late(lane, ticket, now)) is not None:
+        if deadline_at < _NEVER and ticket.in_queue and (late := self._late(lane, ticket, now)) is not None:
             self.refuse(ticket, late, now)
-        if ticket.state is not TicketState.QUEUED and ticket in self.decisions:
+            self.decisions.remove(ticket)
+        if ticket.state is TicketState.IN_FLIGHT:
             self.decisions.remove(ticket)
         return ticket
 
@@ -255,7 +260,7 @@ class Scheduler(Dispatcher):
     def _first_content(
         self, now: float, lane: Lane, ticket: Ticket, so_far: Usage | None, *, whole: bool = False
     ) -> None:
-        ticket.content_started, ticket.agent.kept_until = True, -math.inf
+        ticket.content_started, ticket.agent.kept_until = True, 0.0
         began, headed_at = ticket.granted_at, ticket.headed_at
         ttft_s, headed_s = now - began, None if headed_at is None else headed_at - began
         self.events.append(ev.FirstContent(now, ticket.id, ticket.agent.name, lane.key, ttft_s, headed_s))
