@@ -317,8 +317,8 @@ class Scheduler(Dispatcher):
         self.rearm(lane, now)
         if opened:
             self.refuse_behind_circuit(lane, now)
-        if failure.kind is FailureKind.QUOTA and failure.delay_s:
-            ticket.agent.kept_until = max(ticket.agent.kept_until, now + failure.delay_s)
+        if failure.kind is FailureKind.QUOTA:
+            ticket.agent.kept_until = lane.long.refused.get(ticket.request.family, 0.0)
         if was_cut:
             ticket.expires_at += now - ticket.granted_at  # what hung isn't counted as a wait
         sent = failure.kind is not FailureKind.CONNECT

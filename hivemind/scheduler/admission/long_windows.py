@@ -176,7 +176,8 @@ class LongWindows:
             failure = replace(failure, delay_s=max(*resets, told_s or 0.0))
             if failure.delay_s and failure.delay_s > MAX_PAUSE_S:
                 failure = replace(failure, kind=FailureKind.QUOTA, retryable=False)
-        if failure.kind is FailureKind.QUOTA and failure.delay_s:
+        # A shorter wait than that of a window is of none: that of a day's quota, which is refused until midnight.
+        if failure.kind is FailureKind.QUOTA and failure.delay_s and (resets or failure.delay_s > MAX_PAUSE_S):
             self.refused[family] = now + failure.delay_s
         return failure
 
