@@ -143,22 +143,14 @@ class Scheduler(Dispatcher):
             for part in self.agents.parts_of(agent) if agent.has_children else ():  # what waits may get more now
                 if self.reclass(part, now):
                     self.pump_lanes_of(part, now)
-        priority, deadline_at = agent.priority_of(request), agent.deadline_at
-        if agent.lead is not None:
-            deadline_at = agent.due_at
+        priority = agent.priority_of(request)
+        ticket = Ticket(self._numbers, request, agent, lane.config.provider, priority, now, now, now + wait_s)
+        deadline_at = agent.deadline_at if agent.lead is None else agent.due_at
         if request.deadline_s is not None:
             deadline_at = min(deadline_at, now + request.deadline_s)
-        ticket = Ticket(
-            self._numbers,
-            request,
-            agent,
-            lane.config.provider,
-            priority,
-            now,
-            now,
-            min(now + wait_s, deadline_at),
-            deadline_at,
-        )
+        has_deadline = deadline_at < _NEVER
+        if has_deadline:
+            ticket.deadline_at, ticket.expires_at = deadline_at, min(ticket.expires_at, deadline_at)
         lane.estimators.guess(ticket, now)
         agent.tickets[ticket.id] = ticket
         agent.last_seen = now
@@ -168,7 +160,7 @@ class Scheduler(Dispatcher):
         if lane.circuit.state is not CircuitState.CLOSED:
             lane.poll_circuit(now, fresh=True)
         refusal = TOO_MANY_AGENTS if crowded else self.refusal_on_arrival(lane, ticket, now)
-        if deadline_at <= now and refusal is None:
+        if has_deadline and deadline_at <= now and refusal is None:
             refusal = Refusal("deadline", None, FINAL_STATUS)
         if refusal is None:
             if self.tasks:
@@ -183,7 +175,7 @@ class Scheduler(Dispatcher):
             return ticket
         self.enqueue(lane, ticket, now)
         self.pump(lane, now)
-        if deadline_at < _NEVER and ticket.in_queue and (late := self._late(lane, ticket, now)) is not None:
+        if has_deadline and ticket.in_queue and (late := self._late(lane, ticket, now)) is not None:
             self.refuse(ticket, late, now)
             self.decisions.remove(ticket)
         if ticket.state is TicketState.IN_FLIGHT:

@@ -102,27 +102,26 @@ class Estimators:
         caching = self.caching
         if caching is None:
             return None
-        tokens, new = usage.cache_read_tokens + usage.cache_write_tokens, usage.input_tokens
+        tokens, new, written = usage.cache_read_tokens, usage.input_tokens, usage.cache_write_tokens
         if caching.automatic:
             tokens, new = tokens + new, 0
-        if tokens < LEAST:
+        if tokens + written < LEAST:
             return None
         own, size_chars = self._agents.get(request.agent), request.size_chars
         if own is None or (mine := own.get(request.model)) is None:
             mine = self._add(request)
         if (cache := mine.cache) is None:
             cache = mine.cache = Cached(size_chars)
-        before, until, expected = cache.size_chars, cache.until, mine.input - cache.new
+        before, until, cached = cache.size_chars, cache.until, mine.input - cache.new
+        kept_s = HOUR_S if cache.kept_s == HOUR_S and not written else caching.kept_s
         if usage.cache_write_1h_tokens:
-            cache.kept_s = HOUR_S
-        elif usage.cache_write_tokens or cache.kept_s != HOUR_S:
-            cache.kept_s = caching.kept_s
-        cache.until = began_at + cache.kept_s - ON_THE_WAY_S
+            kept_s = HOUR_S
+        cache.kept_s, cache.until = kept_s, began_at + kept_s - ON_THE_WAY_S
         cache.new, cache.size_chars = new, size_chars
-        if began_at < until and SHRUNK * before <= size_chars <= before / SHRUNK:
-            return None
-        expired = -math.inf < until <= began_at and SHRUNK * before <= size_chars
-        return min(expected, usage.cache_write_tokens) if expired else 0, until
+        least = SHRUNK * before
+        if began_at < until:
+            return None if least <= size_chars <= before / SHRUNK else (0, until)
+        return min(cached, written) if until > -math.inf and least <= size_chars else 0, until
 
     def fresh_input(self, ticket: Ticket, so_far: Usage | None) -> float:
         """Return the input tokens that an answer which begins had to compute: as stated, else by the agent's last

@@ -230,7 +230,7 @@ class LaneQueue:
         if back_in_s > 0:
             return None, min(soonest, back_in_s)
         ticket = best[2]
-        if ticket.cached and not ticket.ahead:
+        if best[0] < OVERDUE and ticket.cached and not ticket.ahead:
             band = self._bands[ticket.request.family, ticket.priority]
             ticket.ahead = band.order is not None and ((fair := band.head(now)) is None or fair[2] is not ticket)
         return ticket, 0.0
