@@ -228,10 +228,11 @@ class Lane:
 
     def _takes_s(self, ticket: Ticket) -> float:
         """Return for how long the ticket takes all of what limits its family: slots, or a rate window."""
-        slots_s = (self.hold_s or 0.0) / max(self.gate.slots, 1)
-        if not self.settings.rate_windows:
+        slots_s = (self.hold_s or 0.0) / (self.gate.limit or 1.0)
+        allowance = self.allowances[ticket.request.family]
+        if not (allowance.windows and self.settings.rate_windows):
             return slots_s
-        return max(slots_s, self.allowances[ticket.request.family].takes_s(ticket))
+        return max(slots_s, allowance.takes_s(ticket))
 
     def _cached_anew(self, now: float, ticket: Ticket, usage: Usage, news: tuple[int, float] | None) -> None:
         """Report what the order has saved, and what had expired; have what the ticket's agent has waiting go by what
@@ -458,7 +459,7 @@ class Lane:
         if so_far is not None and not whole:
             ticket.kept = True
             news = self.estimators.keep(ticket, so_far, now)
-            if news is not None or ticket.ahead:
+            if ticket.ahead or (news is not None and (news[0] or len(ticket.agent.tickets) > 1)):
                 self._cached_anew(now, ticket, so_far, news)
         if ticket.fault is not None:
             self._faults.answered(now, ticket.fault)
@@ -528,7 +529,8 @@ class Lane:
         if usage is not None:
             if not ticket.kept:
                 news = self.estimators.keep(ticket, usage, ticket.granted_at + (ticket.ttft_s or 0.0))
-                self._cached_anew(now, ticket, usage, news)
+                if ticket.ahead or news is not None:
+                    self._cached_anew(now, ticket, usage, news)
             inputs, outputs = self.estimators.learn(ticket.request, usage), usage.output_tokens
         took_s, ttft_s = now - ticket.granted_at, ticket.ttft_s
         alone, pace = ticket.alone, self.allowances[ticket.request.family].pace

@@ -37,6 +37,8 @@ from hivemind.scheduler.ticket import FINAL_STATUS, Agent, Refusal, Ticket, Tick
 from hivemind.scheduler.types import Computed, Failure, FailureKind, Price, Request, Usage, Utilisation, WindowReading
 from hivemind.scheduler.work import UNASKED_S, Kind, Work, Works
 
+_NEVER = math.inf
+
 
 class Scheduler(Dispatcher):
     """A request's way from its arrival to its end, and everything that acts on all of them.
@@ -141,20 +143,14 @@ class Scheduler(Dispatcher):
             for part in self.agents.parts_of(agent) if agent.has_children else ():  # what waits may get more now
                 if self.reclass(part, now):
                     self.pump_lanes_of(part, now)
-        priority, deadline_at = agent.priority_of(request), agent.due_at
+        priority = agent.priority_of(request)
+        ticket = Ticket(self._numbers, request, agent, lane.config.provider, priority, now, now, now + wait_s)
+        deadline_at = agent.deadline_at if agent.lead is None else agent.due_at
         if request.deadline_s is not None:
             deadline_at = min(deadline_at, now + request.deadline_s)
-        ticket = Ticket(
-            self._numbers,
-            request,
-            agent,
-            lane.config.provider,
-            priority,
-            now,
-            now,
-            min(now + wait_s, deadline_at),
-            deadline_at,
-        )
+        has_deadline = deadline_at < _NEVER
+        if has_deadline:
+            ticket.deadline_at, ticket.expires_at = deadline_at, min(ticket.expires_at, deadline_at)
         lane.estimators.guess(ticket, now)
         agent.tickets[ticket.id] = ticket
         agent.last_seen = now
@@ -164,7 +160,7 @@ class Scheduler(Dispatcher):
         if lane.circuit.state is not CircuitState.CLOSED:
             lane.poll_circuit(now, fresh=True)
         refusal = TOO_MANY_AGENTS if crowded else self.refusal_on_arrival(lane, ticket, now)
-        if deadline_at <= now and refusal is None:
+        if has_deadline and deadline_at <= now and refusal is None:
             refusal = Refusal("deadline", None, FINAL_STATUS)
         if refusal is None:
             if self.tasks:
@@ -179,9 +175,10 @@ class Scheduler(Dispatcher):
             return ticket
         self.enqueue(lane, ticket, now)
         self.pump(lane, now)
-        if deadline_at < math.inf and ticket.in_queue and (late := self._late(lane, ticket, now)) is not None:
+        if has_deadline and ticket.in_queue and (late := self._late(lane, ticket, now)) is not None:
             self.refuse(ticket, late, now)
-        if ticket.state is not TicketState.QUEUED and ticket in self.decisions:
+            self.decisions.remove(ticket)
+        if ticket.state is TicketState.IN_FLIGHT:
             self.decisions.remove(ticket)
         return ticket
 
@@ -255,7 +252,7 @@ class Scheduler(Dispatcher):
     def _first_content(
         self, now: float, lane: Lane, ticket: Ticket, so_far: Usage | None, *, whole: bool = False
     ) -> None:
-        ticket.content_started, ticket.agent.kept_until = True, -math.inf
+        ticket.content_started, ticket.agent.kept_until = True, 0.0
         began, headed_at = ticket.granted_at, ticket.headed_at
         ttft_s, headed_s = now - began, None if headed_at is None else headed_at - began
         self.events.append(ev.FirstContent(now, ticket.id, ticket.agent.name, lane.key, ttft_s, headed_s))
@@ -312,8 +309,8 @@ class Scheduler(Dispatcher):
         self.rearm(lane, now)
         if opened:
             self.refuse_behind_circuit(lane, now)
-        if failure.kind is FailureKind.QUOTA and failure.delay_s:
-            ticket.agent.kept_until = max(ticket.agent.kept_until, now + failure.delay_s)
+        if failure.kind is FailureKind.QUOTA:
+            ticket.agent.kept_until = lane.long.refused.get(ticket.request.family, 0.0)
         if was_cut:
             ticket.expires_at += now - ticket.granted_at  # what hung isn't counted as a wait
         sent = failure.kind is not FailureKind.CONNECT

@@ -90,7 +90,7 @@ class Agent:
     """What its task means for its requests: they are held while it waits, and refused while it is blocked."""
     deadline_at: float = math.inf
     """By when the turns of its requests have to come, if its runner says so."""
-    kept_until: float = -math.inf
+    kept_until: float = 0.0
     """When the long windows are whole again because of which its last request was refused."""
     cache: Any = None
     """The last prompt of it that a provider keeps, a :class:`.warmth.Cached`."""

@@ -5,11 +5,10 @@ llama.cpp, MLX and transformers were tried (`make test-servers`); the rest is by
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class ModelServer:
+class ModelServer(Struct, frozen=True):
     """What is said of a model server."""
 
     name: str

@@ -213,8 +213,18 @@ def test_of_several_rejected_windows_the_latest_reset_counts() -> None:
     assert hands.arrive("low", priority=LOW).state is TicketState.IN_FLIGHT
     hands.content(hands.arrive("b", priority=HIGH))
     assert hands.arrive("low", priority=LOW).state is TicketState.QUEUED
+    assert ticket.agent.kept_until == 9 * HOUR
     burst = Failure(FailureKind.RATE_LIMITED, True, 429, 5.0)
     assert hands.scheduler.of_window(0.0, ticket, burst) is burst, "it is no window's"
+
+
+def test_a_used_up_quota_without_a_window_keeps_nobody() -> None:
+    """A day's quota that states half a minute would be asked for again and again; a plan that states hours is one."""
+    hands = Hands(lane_config(slots=0))
+    for delay_s, until in [(None, 0.0), (34.0, 0.0), (7200.0, 7200.0)]:
+        ticket = hands.arrive("a")
+        hands.fail(ticket, Failure(FailureKind.QUOTA, False, 429, delay_s))
+        assert ticket.agent.kept_until == until
 
 
 def test_it_is_foretold_that_a_window_ends_early() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from scheduler.driving import Hands
 
+from hivemind.records import replace
 from hivemind.scheduler.config import AimdConfig, LaneConfig
 from hivemind.scheduler.events import LevelChanged
 from hivemind.scheduler.pace import Alone, Knee

@@ -12,7 +12,7 @@ from tui.trouble import MARKS, bad_afternoon, with_lane
 from tui.worlds import world
 
 from hivemind.records import replace
-from hivemind.scheduler.types import WindowKind
+from hivemind.scheduler.types import Utilisation, WindowKind
 from hivemind.world.health import Forecast
 from hivemind.world.snapshot import CurvePoint, Line, Snapshot, TicketView
 from hivemind_tui.panels import curve, limits, slots
@@ -100,6 +100,12 @@ def test_windows_tell_when_they_run_out_and_when_they_reset(size: tuple[int, int
     assert "RUNS OUT   RESETS" in rows[1]
     row = next(row for row in rows if re.search(r"req|3 OF", row) and "in 9.0s" in row)
     assert "in 9.0s   in 23s" in row
+
+
+def test_a_long_window_tells_when_it_ends_and_whom_its_pace_holds() -> None:
+    plan = (Utilisation("5h", 0.63, 9000.0, "allowed", 18_000.0, "", 4500.0, 1200.0),)
+    row = next(row for row in windows_of(with_lane(world(), plan=plan), 120).splitlines() if "5h plan" in row)
+    assert re.search(r"63% +37% +plan in 1h15m in 2h30m +low in 20m00s", row)
 
 
 def test_a_model_family_tells_when_its_first_window_runs_out() -> None:

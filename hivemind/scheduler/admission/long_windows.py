@@ -145,38 +145,28 @@ class LongWindows:
         """Return for how long a class of this family waits; 0: it doesn't."""
         if priority not in AHEAD or now < self.refused.get(family, -math.inf):
             return 0.0
-        in_flight = self._in_flight()
-        opens_at = max(
-            (
-                window.opens_at(now, priority, self.pace, in_flight)
-                for window in self._windows.values()
-                if window.counts(family)
-            ),
-            default=-math.inf,
-        )
-        return max(0.0, opens_at - now)
+        in_flight, opens_at = self._in_flight(), now
+        for window in self._windows.values():
+            if window.counts(family):
+                opens_at = max(opens_at, window.opens_at(now, priority, self.pace, in_flight))
+        return opens_at - now
 
     def concerned(self, now: float, family: str, failure: Failure) -> Failure:
         """Return the failure of an attempt with the wait until its family's windows are whole, if it says that one is
         used up: of several that reject, until the latest reset."""
         if failure.kind not in (FailureKind.QUOTA, FailureKind.RATE_LIMITED):
             return failure
-        resets = [
-            window.reset_at - now
-            for window in self._windows.values()
-            if window.counts(family) and now < window.reset_at < math.inf and window.stated.status == REJECTED
-        ] or [
-            window.reset_at - now
-            for window in self._windows.values()
-            if window.counts(family) and now < window.reset_at < math.inf and window.stated.used >= 1
-        ]
+        own = [each for each in self._windows.values() if each.counts(family) and now < each.reset_at < math.inf]
+        rejecting = [each for each in own if each.stated.status == REJECTED]
+        resets = [each.reset_at - now for each in rejecting or own if each in rejecting or each.stated.used >= 1]
         told_s = failure.delay_s
         of_window = failure.kind is FailureKind.QUOTA or any(abs(each - (told_s or 0.0)) < 2 for each in resets)
         if resets and of_window:
             failure = replace(failure, delay_s=max(*resets, told_s or 0.0))
             if failure.delay_s and failure.delay_s > MAX_PAUSE_S:
                 failure = replace(failure, kind=FailureKind.QUOTA, retryable=False)
-        if failure.kind is FailureKind.QUOTA and failure.delay_s:
+        # A shorter wait than that of a window is of none: that of a day's quota, which is refused until midnight.
+        if failure.kind is FailureKind.QUOTA and failure.delay_s and (resets or failure.delay_s > MAX_PAUSE_S):
             self.refused[family] = now + failure.delay_s
         return failure
 

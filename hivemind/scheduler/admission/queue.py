@@ -130,7 +130,10 @@ class LaneQueue:
             heappush(band.due, (ticket.deadline_at, ticket.entry, ticket))
             if len(band.due) > 2 * band.waiting + FEW:  # entries of those that left
                 band.due[:] = sorted(entry for entry in band.due if valid((LATE, *entry[:2]), entry[2]))
-        if ticket.cached or band.order is not None:
+        if band.order is not None:
+            if not share.paused:
+                band.order.add(ticket, now)
+        elif ticket.cached >= WORTH:
             self._order(ticket, band, share, now)
 
     def _order(self, ticket: Ticket, band: Band, share: Share, now: float) -> None:
@@ -227,7 +230,7 @@ class LaneQueue:
         if back_in_s > 0:
             return None, min(soonest, back_in_s)
         ticket = best[2]
-        if ticket.cached and not ticket.ahead and ticket.fair_at > ticket.warm_until:
+        if best[0] < OVERDUE and ticket.cached and not ticket.ahead and ticket.fair_at > ticket.warm_until:
             band = self._bands[ticket.request.family, ticket.priority]
             ticket.ahead = band.order is not None and ((fair := band.head(now)) is None or fair[2] is not ticket)
         return ticket, 0.0

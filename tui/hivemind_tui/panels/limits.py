@@ -125,7 +125,8 @@ def _window(window: WindowState, several: bool, runs_out_in_s: float | None) -> 
 
 def _plan(plan: Utilisation) -> _Item:
     figures = (percent(plan.used, 1), "", percent(max(0.0, 1 - plan.used), 1), "plan")
-    status = plan.status.replace("_", " ")
+    held = f"low in {short_duration(plan.low_held_s)}" if plan.low_held_s else ""
+    status = held or plan.status.replace("_", " ")
     return _Item(f"{plan.name} plan", plan.name, plan.used, 0.0, figures, plan.ends_in_s, plan.reset_in_s, status)
 
 
