@@ -57,6 +57,7 @@ class Allowance:
         self.emit_at = -math.inf  # what replies say is reported again from this moment on
         self.doubtful = False  # a window has been doubtful, so there may have been probes
         self.windows: dict[WindowKind, Window] = {}
+        self._taken_at = -math.inf
         for kind, (limit, binding) in _limits(config).items():
             if limit:
                 self._open(kind, limit, binding=binding)
@@ -121,6 +122,13 @@ class Allowance:
                 delay = window_delay
         return delay
 
+    def spaced_s(self, now: float) -> float:
+        """Return the seconds until the next request may be sent if a minute's requests are sent evenly."""
+        window = self.windows.get(WindowKind.REQUESTS)
+        if window is None or not window.limiting or not (full := window.full):
+            return 0.0
+        return self._taken_at + PERIOD_S / full - now
+
     def takes_s(self, ticket: Ticket) -> float:
         """Return in how many seconds the windows of a minute allow as much as the ticket will likely take."""
         longest_s = 0.0
@@ -174,6 +182,7 @@ class Allowance:
 
     def take(self, now: float, ticket: Ticket) -> Reservation:
         """Reserve what the granted ticket will likely use."""
+        self._taken_at = now
         reservation = []
         for kind, window in self.windows.items():
             amount = 1.0 if kind is WindowKind.REQUESTS else self.amount(kind, ticket)

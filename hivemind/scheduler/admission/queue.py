@@ -153,6 +153,12 @@ class LaneQueue:
             for each in band.tickets():
                 band.order.add(each, now)
 
+    def warm_first(self, ticket: Ticket) -> bool:
+        """Whether tickets like this one are sent by what is cached. Sent evenly then, all can be sent before they
+        expire where bursts couldn't: of those sent together, the last one's next is up to a minute later."""
+        band = self._bands.get((ticket.request.family, ticket.priority))
+        return band is not None and band.order is not None and band.order.leads
+
     def warmed(self, ticket: Ticket, now: float) -> None:
         """Note what of a waiting ticket's prompt is in the provider's cache now."""
         band = self._bands[ticket.request.family, ticket.priority]

@@ -20,15 +20,13 @@ from hivemind.scheduler.ticket import Ticket
 
 WORTH = 8_000
 """Cached tokens from which on a ticket counts as warm: about a cent or two, for which others may wait."""
-BOUND = 0.91
+BOUND = 0.95
 """A cold ticket is to be sent within this part of the time that it may wait."""
 FEW = 4.0
-DEARER_S = 0.00175
-"""For each cached token a warm ticket goes so much earlier than by its expiry, while more expire here than can be
-served: then the cheapest do."""
-MOST_EARLIER_S = 175.0
-LOSS, FORGOTTEN_S = 0.35, 300.0
-"""Each that expires while it waits adds so much to the part of this that counts, which fades in so many seconds."""
+MANY, LATELY_S = 0.25, 900.0
+"""Where more than this share of what was sent in about so many seconds had expired while it waited, some have to:"""
+DEARER_S, MOST_EARLIER_S = 0.00175, 175.0
+"""for each cached token a warm ticket goes so much earlier than by its expiry then, so that the cheapest do."""
 STEP_S = 10.0  # cold tickets are counted by when they are due, in steps of so many seconds
 SPARE = 16  # invalid entries that a heap may keep
 _NEVER = 1e12
@@ -54,7 +52,8 @@ class WarmFirst:
         self._steps: dict[int, list[float]] = {}
         """By step: what those that are due in it take, and their number."""
         self._must_at = math.inf  # no cold one has to come first before this moment
-        self._losses, self._lost_at = 0.0, -math.inf
+        self._lost, self._lost_at = 0.0, -math.inf
+        self.leads = False  # the order isn't fair: some go before their turn
         self.now = 0.0
         """The latest moment that it was told of."""
 
@@ -70,8 +69,8 @@ class WarmFirst:
         self._all_s += takes_s
         if ticket.cached >= WORTH:
             heap, at, step = self._warm, ticket.warm_until, None
-            if self._losses:
-                at -= self._lossy(now) * min(DEARER_S * ticket.cached, MOST_EARLIER_S)
+            if self._lost > MANY and self._lost_lately(now) > MANY:
+                at -= min(DEARER_S * ticket.cached, MOST_EARLIER_S)
         else:
             heap, at = self._cold, _due_at(ticket)
             step = int(min(at, _NEVER) // STEP_S)
@@ -113,16 +112,20 @@ class WarmFirst:
                 heappop(warm)
                 continue
             if now + self._all_s < at:
+                self.leads = False
                 return None
             self._renew(ticket, now)
             if ticket.warm_until <= now:
-                self._losses, self._lost_at = min(1.0, self._lossy(now) + LOSS), now
+                self._lost = self._lost_lately(now) + self._takes_s(ticket) / LATELY_S
+                self._lost_at = now
             elif ticket.cached >= WORTH and ticket.warm_until == counted[3]:
                 break
             heappop(warm)
             self.add(ticket, now)
         else:
+            self.leads = False
             return None
+        self.leads = True
         while cold and not self._stands(cold[0]):
             heappop(cold)
         if cold:
@@ -149,9 +152,9 @@ class WarmFirst:
                     return True
         return False
 
-    def _lossy(self, now: float) -> float:
-        """Return how much expires lately while it waits, from 0 to 1."""
-        return self._losses * math.exp((self._lost_at - now) / FORGOTTEN_S) if self._losses else 0.0
+    def _lost_lately(self, now: float) -> float:
+        """Return the share of what was sent lately that had expired while it waited."""
+        return self._lost * math.exp((self._lost_at - now) / LATELY_S) if self._lost else 0.0
 
     def _stands(self, entry: _Entry) -> bool:
         """Whether a heap's entry is the present one of a ticket that waits."""
