@@ -27,6 +27,8 @@ UNKNOWN: Mapping[str, str] = {
     "errors": "how attempts failed",
 }
 """What another program's recording may lack, and its words."""
+UNEXPLAINED = "failed; the recording doesn't say how"
+"""The message of a failure of which another program's recording says no more."""
 
 
 class JournalBegan(Event, frozen=True):

@@ -54,6 +54,13 @@ _PLAN_FIELDS = ("utilization", "status", "reset")
 _LONGEST_PLAN_S = 366 * DAY_S
 """No plan's limit lasts longer than a year; a later reset is ignored."""
 _NOTHING = Limits()
+_UNIT_WORDS = r"(?P<unit>(?:input |output |prompt |completion )?tokens|requests) per min"
+_IN_WORDS = (
+    re.compile(rf"limit of (?P<limit>\d[\d,]{{0,14}}) {_UNIT_WORDS}", re.I),
+    re.compile(rf"{_UNIT_WORDS}(?:ute)?[^:]{{0,20}}: limit:? (?P<limit>\d[\d,]{{0,14}})\b", re.I),
+)
+"""How refusals state a limit of a minute: Anthropic's; OpenAI's and Groq's, as of the rows in
+:mod:`hivemind.providers.known`."""
 
 _Place = tuple[str, WindowKind | None, str]
 """Of a header: a name for its window, what that counts (None: a plan's), and the field."""
@@ -90,6 +97,15 @@ def read_limits(headers: Headers, now_wall_s: float) -> Limits:
     readings = (_reading(kind, fields, by) for (_, kind), fields in stated.items() if kind is not None)
     shares = (_utilisation(name, fields, by) for (name, kind), fields in stated.items() if kind is None)
     return Limits(_tightest(readings), tuple(share for share in shares if share))
+
+
+def limits_in_words(text: str) -> tuple[WindowReading, ...]:
+    """Return the limit of a minute that the text of a refusal states, as far as it does."""
+    found = next(filter(None, (form.search(text) for form in _IN_WORDS)), None)
+    limit = 0 if found is None else int(found["limit"].replace(",", ""))
+    if found is None or not limit:
+        return ()
+    return (WindowReading(_UNITS[found["unit"].lower().split()[0]], limit, None, None),)
 
 
 @lru_cache(maxsize=1024)

@@ -6,7 +6,7 @@ import pytest
 from scheduler.driving import lane_config
 
 from hivemind.providers.base import Limits
-from hivemind.providers.limits import read_limits
+from hivemind.providers.limits import limits_in_words, read_limits
 from hivemind.scheduler.admission.allowance import Allowance
 from hivemind.scheduler.credits import Terms
 from hivemind.scheduler.limits import PROBE_S
@@ -267,3 +267,26 @@ def test_the_headers_that_providers_document_are_understood(window: str) -> None
     names = [f"anthropic-ratelimit-{window}-{field}" for field in ("limit", "remaining")]
     names += [f"x-ratelimit-{field}-{window}" for field in ("limit", "remaining") if "put" not in window]
     assert all(read_limits([(name.encode(), b"5")], NOW).readings for name in names)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (
+            "This request would exceed your organization's rate limit of 30,000 input tokens per minute. Please",
+            (WindowKind.INPUT, 30_000),
+        ),
+        ("would exceed your account's rate limit of 50 requests per minute", (WindowKind.REQUESTS, 50)),
+        (
+            "Rate limit reached for gpt-5.4 in organization org-x on tokens per min (TPM): Limit 30000, Used 29000",
+            (WindowKind.TOKENS, 30_000),
+        ),
+        ("on requests per minute (RPM): Limit 3, Used 3", (WindowKind.REQUESTS, 3)),
+        ("This request would exceed your organization's rate limit of requests per minute.", None),
+        ("Limit 100,000 tokens per day", None),
+    ],
+)
+def test_a_limit_in_the_words_of_a_refusal(text: str, wanted: tuple[WindowKind, int] | None) -> None:
+    """Is read where it is one of a minute."""
+    found = [(each.kind, each.limit) for each in limits_in_words(text)]
+    assert found == ([] if wanted is None else [wanted])

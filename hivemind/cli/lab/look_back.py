@@ -22,14 +22,14 @@ from hivemind.cli.progress import Progress
 from hivemind.console import print_json, printable
 from hivemind.errors import UsageError
 from hivemind.journal.importers import FORMATS
-from hivemind.journal.importers.looking_back import LookBack, look_back
+from hivemind.journal.importers.looking_back import LookBack, PlanSeen, look_back
 from hivemind.journal.importers.making import journal_of, key_of
 from hivemind.journal.importers.sources import FOLDER, HTTP, Shelf, find_sources, tales_of
 from hivemind.journal.importers.told import stated_dollars, without_copies
 from hivemind.prices import prices_at
 from hivemind.providers.published import Published, published
 from hivemind.store.atomic import output_file
-from hivemind.text.humanise import count, dollars, duration, plural
+from hivemind.text.humanise import count, dollars, duration, percent, plural
 from hivemind.text.table import width, wrapped
 
 _DAYS = 7.0
@@ -71,7 +71,9 @@ def _run(namespace: argparse.Namespace) -> int:
             [str(each.path) for each in found.sources], state, f"{key_of(found, None)}-{namespace.tier or ''}", tier
         )
     if namespace.json:
-        return print_json({**vars(seen), "foretold": foretold or None})
+        return print_json(
+            {**vars(seen), "plan": {name: vars(each) for name, each in seen.plan.items()}, "foretold": foretold or None}
+        )
     room = width() or 100
     for line in _lines(seen, foretold):
         print("\n".join(wrapped(printable(line), room)))
@@ -157,8 +159,16 @@ def _lines(seen: LookBack, foretold: str) -> list[str]:
         f"dollars           {dollars(seen.dollars)} by public prices{blind}{stated}",
         f"cache expiry      {dollars(seen.expired_dollars)} for {plural(seen.expired, 'prompt')} written again after it"
         " had expired",
+        *([f"plan              {'; '.join(map(_window, seen.plan.items()))}"] if seen.plan else []),
         f"with HiveMind     {foretold or f'{_INSTALL} computes what it would have changed'}",
     ]
+
+
+def _window(of: tuple[str, PlanSeen]) -> str:
+    name, seen = of
+    if seen.used_up:
+        return f"your {name} window was used up {plural(seen.used_up, 'time')}"
+    return f"of your {name} window {percent(seen.most)} at most"
 
 
 def _day(wall: float) -> str:

@@ -17,9 +17,9 @@ import msgspec
 from msgspec import Struct
 
 from hivemind.errors import UsageError
-from hivemind.journal.importers.lines import lines
+from hivemind.journal.importers.lines import decoded, lines
 from hivemind.journal.importers.parsed import UnreadableEntry
-from hivemind.journal.importers.told import Tale, Told, moment, read_usage
+from hivemind.journal.importers.told import Tale, Told, moment, read_usage, stated_limits
 from hivemind.providers.tiers import tier_of
 from hivemind.scheduler.types import Usage
 
@@ -33,6 +33,7 @@ _LATE_S = 0.1
 
 class _Error(Struct):
     status: int | None = None
+    message: str | None = None
 
 
 class _Meta(Struct):
@@ -121,12 +122,15 @@ class _Session:
         self.roots: dict[str, str] = {}
         """Of lines of sub-agents that stand among their session's (before 2.1), the agent."""
         self.unbegun: list[Told] = []
+        self.errors: set[str] = set()
+        """Lines of errors that were taken: a resumed session may repeat them in its own file."""
 
     def take(self, line: _Line) -> None:
         agent = self._agent(line)
         chain = self.chains.setdefault(agent, _Chain())
         if line.type == "api-request":
-            self._begin(line, agent, chain)
+            if line.id not in self.begun:
+                self._begin(line, agent, chain)
         elif line.type == "cost-state" and line.totalCostUSD is not None:
             self.tale.dollars[f"{line.startTime or line.session}"] = line.totalCostUSD
         elif line.type == "assistant" and line.message is not None:
@@ -136,7 +140,9 @@ class _Session:
             elif line.message.usage is not None:
                 self._answer(line, line.message, agent, chain)
         elif line.subtype == "api_error":
-            self._error(line, agent, chain)
+            if not line.uuid or line.uuid not in self.errors:
+                self.errors.add(line.uuid)
+                self._error(line, agent, chain)
         elif line.type == "user":
             chain.asked_at = moment(line.timestamp)
 
@@ -204,6 +210,7 @@ class _Session:
             told = self._unbegun(line, agent, chain, at)
         told.ident = line.uuid
         status = line.error.status if isinstance(line.error, _Error) else None
+        told.limits = stated_limits(line.error.message) if isinstance(line.error, _Error) else []
         self._fail(told, chain, max(at, told.at), status or 0, again=line.retryInMs is not None)
         if line.retryInMs is not None:
             chain.asked_at = at + line.retryInMs / 1000
@@ -261,10 +268,8 @@ def _lines_of(path: Path, tale: Tale) -> Iterator[_Line]:
     for text in lines(path, tale):
         if not any(word in text for word in _WANTED):
             continue
-        try:
-            yield _line.decode(text)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            tale.skip("lines that aren't whole, or not of its form")
+        if (line := decoded(text, _line, tale)) is not None:
+            yield line
 
 
 def _usage_of(found: _Usage) -> Usage | None:

@@ -7,12 +7,13 @@ begin with the line that it follows: what the user or a tool said.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
-from hivemind.journal.importers.lines import lines
+from hivemind.journal.importers.lines import decoded, lines
 from hivemind.journal.importers.parsed import UnreadableEntry
 from hivemind.journal.importers.told import Tale, Told, moment
 from hivemind.scheduler.types import Usage
@@ -20,6 +21,8 @@ from hivemind.scheduler.types import Usage
 NAME = "codex"
 KINDS = frozenset({"session_meta", "turn_context", "response_item", "event_msg", "token_usage_record"})
 _ORIGIN = "https://api.openai.com"
+_UNITS = ((1440, "d"), (60, "h"), (1, "m"))
+_LONGEST_NAME = 40
 _INPUTS = frozenset({"function_call_output", "custom_tool_call_output", "local_shell_call_output"})
 
 
@@ -46,6 +49,19 @@ class _Info(Struct):
     total_token_usage: _Counts | None = None
 
 
+class _Window(Struct):
+    used_percent: float
+    window_minutes: float | None = None
+    resets_at: float | None = None
+    resets_in_seconds: float | None = None
+
+
+class _RateLimits(Struct):
+    primary: _Window | None = None
+    secondary: _Window | None = None
+    limit_name: str | None = None
+
+
 class _Payload(Struct):
     type: str = ""
     id: str | None = None
@@ -58,6 +74,7 @@ class _Payload(Struct):
     usage: _Counts | None = None
     info: _Info | None = None
     model_provider: str | None = None
+    rate_limits: _RateLimits | None = None
 
 
 class _Line(Struct):
@@ -66,7 +83,7 @@ class _Line(Struct):
     payload: _Payload | None = None
 
 
-_decode = msgspec.json.Decoder(_Line).decode
+_line = msgspec.json.Decoder(_Line)
 
 
 def matches(head: list[dict[str, object]]) -> bool:
@@ -80,11 +97,9 @@ def read(path: Path) -> Tale:
     rollout = _Rollout(tale)
     for text in lines(path, tale):
         try:
-            line = _decode(text)
-            if line.payload is not None:
+            line = decoded(text, _line, tale)
+            if line is not None and line.payload is not None:
                 rollout.take(line, line.payload)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            tale.skip("lines that aren't whole, or not of its form")
         except UnreadableEntry as error:
             tale.skip(str(error))
     return tale
@@ -112,11 +127,17 @@ class _Rollout:
         elif line.type == "token_usage_record" and payload.usage is not None:
             self.records = True
             self._answer(line, payload.usage, payload.response_id or "", payload.thread_id)
-        elif payload.type == "token_count" and payload.info is not None and not self.records:
+        elif payload.type == "token_count":
+            self._count(line, payload)
+
+    def _count(self, line: _Line, payload: _Payload) -> None:
+        if payload.info is not None and not self.records:
             total, last = payload.info.total_token_usage, payload.info.last_token_usage
             if last is not None and total != self.total:
                 self._answer(line, last, f"{line.timestamp} {total}", None)
             self.total = total
+        if payload.rate_limits is not None and self.tale.attempts:
+            self.tale.attempts[-1].plan = [*_plan(payload.rate_limits, moment(line.timestamp))]
 
     def _answer(self, line: _Line, counts: _Counts, ident: str, thread: str | None) -> None:
         at = moment(line.timestamp)
@@ -126,3 +147,21 @@ class _Rollout:
         told.end, told.usage, told.stream = at, counts.usage, True
         self.asked_at = None
         self.tale.attempts.append(told)
+
+
+def _plan(limits: _RateLimits, at: float) -> Iterator[tuple[str, float, float | None]]:
+    """The windows of the user's plan, as in `5h` and `7d`; versions before 0.50 say how long they last from then."""
+    for place, window in (("primary", limits.primary), ("secondary", limits.secondary)):
+        if window is not None:
+            name = " ".join(filter(None, (limits.limit_name, _length(window.window_minutes) or place)))
+            resets_at = window.resets_at
+            if resets_at is None and window.resets_in_seconds is not None:
+                resets_at = at + window.resets_in_seconds
+            yield name[:_LONGEST_NAME], min(1.0, max(0.0, window.used_percent / 100)), resets_at
+
+
+def _length(minutes: float | None) -> str:
+    if not minutes:
+        return ""
+    unit, name = next((unit, name) for unit, name in _UNITS if minutes % unit == 0 or unit == 1)
+    return f"{minutes / unit:g}{name}"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from hivemind.journal.importers.parsed import ParsedAttempt
-from hivemind.journal.importers.told import UNEXPLAINED
-from hivemind.journal.records import UNKNOWN, RequestBody, ResponseBody
+from hivemind.journal.records import UNEXPLAINED, UNKNOWN, RequestBody, ResponseBody
 from hivemind.journal.write.bodies import body_text
 from hivemind.providers.profiles import PROFILES, assumed_lane, family
 from hivemind.redaction.bodies import lent_in
@@ -17,7 +17,7 @@ from hivemind.scheduler import events as ev
 from hivemind.scheduler.admission.estimate import Estimator
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.events import LaneState, WindowState
-from hivemind.scheduler.types import Priority, WindowKind, WindowReading
+from hivemind.scheduler.types import Priority, Utilisation, WindowKind, WindowReading
 from hivemind.wire.recent_heads import Heads
 from hivemind.world.lifecycle import Lifecycle, OpenRequests
 
@@ -37,6 +37,8 @@ class EventBuilder:
         self._lanes: set[str] = set()
         self._estimators: dict[str, Estimator] = {}
         self._limits_at: dict[tuple[str, str], float] = {}
+        self._plans: list[tuple[float, str, Utilisation]] = []
+        """What answers stated of plans: when, and of which lane."""
 
     @property
     def upstreams(self) -> tuple[tuple[str, str], ...]:
@@ -49,7 +51,7 @@ class EventBuilder:
         for ticket, tries in enumerate(requests, 1):
             found += self._request(ticket, tries)
         found.sort(key=lambda event: event.at)
-        return list(_sampled(found))
+        return list(_sampled(found, sorted(self._plans, key=lambda read: read[0])))
 
     def _request(self, ticket: int, tries: Sequence[ParsedAttempt]) -> Iterator[ev.Event]:
         first = tries[0]
@@ -108,11 +110,14 @@ class EventBuilder:
             yield ev.Refused(end, *of, entry.hints.reason, entry.status)
             return
         yield ev.Granted(sent_at, *of, number, entry.sent_at - entry.began_at)
+        self._plans += ((end, of[2], each) for each in tried.limits.plan)
         if entry.first_at is not None:
             first_at = entry.first_at - self._began
             yield from self._limits(first_at, of[2], tried)
             if tried.content:
                 yield ev.FirstContent(first_at, *of, first_at - sent_at)
+        elif failure is not None:
+            yield from self._limits(end, of[2], tried)
         if tried.left:
             yield ev.Abandoned(end, *of, True, tried.usage)
         elif failure is None:
@@ -126,7 +131,7 @@ class EventBuilder:
     def _limits(self, at: float, lane: str, tried: ParsedAttempt) -> Iterator[ev.LimitsRead]:
         readings, name = tried.limits.readings, family(tried.facts.model)
         found_at = self._limits_at.get((lane, name))
-        if readings and (found_at is None or abs(at - found_at) >= _LIMITS_EVERY_S):
+        if readings and (tried.failure or found_at is None or abs(at - found_at) >= _LIMITS_EVERY_S):
             self._limits_at[lane, name] = at
             yield ev.LimitsRead(at, lane, name, readings)
 
@@ -136,7 +141,9 @@ class EventBuilder:
         for tries in requests:
             last = tries[-1]
             answered = last.failure is None and not last.left
-            counts["limits"] += not any(tried.limits.readings for tried in tries)
+            # What a refusal states in words is how much is allowed, and not what is left.
+            left = (each.remaining for tried in tries for each in tried.limits.readings)
+            counts["limits"] += all(each is None for each in left)
             counts["durations"] += not last.entry.timed
             counts["tokens"] += answered and last.usage is None
             counts["first tokens"] += answered and last.facts.stream and last.entry.first_at is None
@@ -165,6 +172,10 @@ class _Gauges:
         self._requests = OpenRequests(Lifecycle)
         self.lanes: list[ev.LaneOpened] = []
         self._windows: dict[str, dict[tuple[str, WindowKind], tuple[float, WindowReading]]] = defaultdict(dict)
+        self._plans: dict[str, dict[str, tuple[float, Utilisation]]] = defaultdict(dict)
+
+    def read_plan(self, at: float, lane: str, plan: Utilisation) -> None:
+        self._plans[lane][plan.name] = (at, plan)
 
     def apply(self, event: ev.Event) -> None:
         if isinstance(event, ev.LimitsRead):
@@ -196,14 +207,18 @@ class _Gauges:
             circuit_window=config.circuit.window,
             circuit_threshold=config.circuit.threshold,
             windows=tuple(each for each in windows if each is not None),
+            plan=tuple(_at(at, *read) for read in self._plans[opened.lane].values()),
         )
 
 
-def _sampled(events: Iterable[ev.Event]) -> Iterator[ev.Event]:
+def _sampled(events: Iterable[ev.Event], plans: Sequence[tuple[float, str, Utilisation]]) -> Iterator[ev.Event]:
     """The events, and about once a second while anything happens the gauges of the lanes."""
     gauges = _Gauges()
     sampled_at = latest = 0.0
+    to_read = deque(plans)
     for event in events:
+        while to_read and to_read[0][0] <= event.at:
+            gauges.read_plan(*to_read.popleft())
         if event.at >= sampled_at + _SAMPLE_EVERY_S and sampled_at < latest:
             yield gauges.sample(latest)
             sampled_at = latest
@@ -221,6 +236,14 @@ def _window(at: float, family: str, read_at: float, reading: WindowReading) -> W
     resets_in_s = None if reading.reset_in_s is None else max(0.0, reading.reset_in_s - (at - read_at))
     used = max(0, reading.limit - reading.remaining)
     return WindowState(family, reading.kind, reading.limit, used, 0.0, reading.remaining, resets_in_s, "headers")
+
+
+def _at(at: float, read_at: float, plan: Utilisation) -> Utilisation:
+    """What was read of a plan, as it is later: a window that ended since is unused."""
+    if plan.reset_in_s is None:
+        return plan
+    left_s = plan.reset_in_s - (at - read_at)
+    return replace(plan, used=0.0, reset_in_s=None) if left_s <= 0 else replace(plan, reset_in_s=left_s)
 
 
 # --- Bodies, without credentials --------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
+from hivemind.journal.importers.lines import unpacked
 from hivemind.journal.importers.parsed import LARGEST, Entry, Headers, UnreadableEntry, lower
-from hivemind.journal.read.reader import opened
 
 _LONGEST_S = 7 * 86_400.0
 
@@ -18,7 +18,7 @@ def entries(path: Path) -> Iterator[Entry | UnreadableEntry | None]:
 
     Raises: UsageError: the file can't be read.
     """
-    with opened(path) as file:
+    with unpacked(path) as file:
         try:
             for value in values(file):
                 try:

@@ -13,8 +13,8 @@ import msgspec
 
 from hivemind.errors import UsageError
 from hivemind.journal.codec import BOM
+from hivemind.journal.importers.lines import unpacked
 from hivemind.journal.importers.parsed import LARGEST, Entry, Headers, Hints, UnreadableEntry, lower
-from hivemind.journal.read.reader import opened
 from hivemind.providers.sse import ArraySplitter
 
 _ENTRIES = b'"entries"'
@@ -35,7 +35,7 @@ def entries(path: Path) -> Iterator[Entry | UnreadableEntry]:
 
     Raises: UsageError: it can't be read, or isn't a HAR file.
     """
-    with opened(path) as file:
+    with unpacked(path) as file:
         data = file.read(LARGEST + 1).removeprefix(BOM)
     if len(data) > LARGEST:
         raise UsageError(f"{path}: is larger than {LARGEST >> 30} GiB; export fewer requests at a time")

@@ -18,6 +18,16 @@ _KEPT_S, _KEPT_1H_S = 300.0, 3600.0
 
 
 @dataclass
+class PlanSeen:
+    """What answers stated of one window of a plan, such as `7d`."""
+
+    most: float = 0.0
+    """The largest share that was used, 0 to 1."""
+    used_up: int = 0
+    """How many of these windows were used up."""
+
+
+@dataclass
 class LookBack:
     """The figures."""
 
@@ -45,6 +55,8 @@ class LookBack:
     expired_dollars: float = 0.0
     """What was paid for writing prompts again that the cache had forgotten."""
     expired: int = 0
+    plan: dict[str, PlanSeen] = field(default_factory=dict)
+    """By the name of a window of the user's plan."""
 
 
 def look_back(attempts: Iterable[Told], price: Price) -> LookBack:
@@ -64,6 +76,7 @@ def look_back(attempts: Iterable[Told], price: Price) -> LookBack:
         for dollars in _expired(mine, price):
             found.expired += 1
             found.expired_dollars += dollars
+    found.plan = _plan(ordered)
     found.sources.update(source for source, _ in sessions)
     found.agents_at_once = max(Counter(minute for minute, _, _ in minutes).values(), default=0)
     found.began = min((told.at for told in ordered), default=0.0)
@@ -87,6 +100,19 @@ def _count_failures(found: LookBack, mine: list[Told]) -> None:
     found.unanswered += len(last)
     for told in last:
         found.lost_s[_kind(told)] += max(0.0, (told.end or told.at) - told.at)
+
+
+def _plan(attempts: Iterable[Told]) -> dict[str, PlanSeen]:
+    found: dict[str, PlanSeen] = {}
+    used_up: dict[str, float] = {}
+    read = ((told.end or told.at, *each) for told in attempts for each in told.plan)
+    for at, name, used, resets_at in sorted(read, key=lambda each: each[0]):
+        seen = found.setdefault(name, PlanSeen())
+        seen.most = max(seen.most, used)
+        if used >= 1.0 and at >= used_up.get(name, 0.0):
+            seen.used_up += 1
+            used_up[name] = at if resets_at is None else resets_at
+    return found
 
 
 def _kind(told: Told) -> str:

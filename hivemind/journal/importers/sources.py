@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import islice, takewhile
 from pathlib import Path
 
 import msgspec
@@ -22,10 +23,11 @@ from hivemind.agent_names import KnownNames
 from hivemind.errors import UsageError
 from hivemind.journal.codec import BOM
 from hivemind.journal.importers import FORMATS, claude_code, codex, flows, har
+from hivemind.journal.importers.lines import beginning, decoded, lines
 from hivemind.journal.importers.parsed import Entry, ParsedAttempt, UnreadableEntry, parse_entry
 from hivemind.journal.importers.tables import Layout, layout_of, read, rows
 from hivemind.journal.importers.told import Tale, Understanding, without_copies
-from hivemind.journal.read.reader import opened, what_else
+from hivemind.journal.read.reader import what_else
 from hivemind.processes import on_cores
 from hivemind.settings.sections import AgentSettings
 from hivemind.store.atomic import output_file
@@ -38,8 +40,11 @@ _HAR = re.compile(rb'\{\s*"log"\s*:')
 _JOURNAL = b'{"v":'
 _HEAD = 1 << 18
 _MOST_LINES = 50
+_MOST_TITLES, _MOST_READ = 1000, 64 << 20
+"""Lines and bytes before the first one that says what a file is."""
+_anything: msgspec.json.Decoder[object] = msgspec.json.Decoder()
 _MOST_FILES = 100_000
-_VERSION = f"1 {__version__}"
+_VERSION = f"2 {__version__}"
 HTTP = ("har", "mitmproxy")
 Tell = Callable[[int, int], object]
 
@@ -113,7 +118,7 @@ def _paths(text: str) -> Iterator[tuple[Path, bool]]:
     """Files, and whether they were found in a folder."""
     path = Path(os.path.expanduser(text))
     if not path.exists() and glob.has_magic(text):
-        matching = [Path(each) for each in sorted(glob.glob(os.path.expanduser(text), recursive=True))]
+        matching = sorted(_matching(path))
         if not matching:
             raise UsageError(f"{text}: no file matches it")
         for each in matching:
@@ -125,6 +130,12 @@ def _paths(text: str) -> Iterator[tuple[Path, bool]]:
         beside = path.with_suffix("") / "subagents"
         if beside.is_dir():
             yield from _within(beside)
+
+
+def _matching(pattern: Path) -> Iterator[Path]:
+    """What matches it; `**` doesn't follow links, which may lead around in circles."""
+    plain = [*takewhile(lambda part: not glob.has_magic(part), pattern.parts)]
+    return Path(*plain).glob(os.path.join(*pattern.parts[len(plain) :]))
 
 
 def _within(folder: Path) -> Iterator[tuple[Path, bool]]:
@@ -141,9 +152,8 @@ def _source(path: Path, layout: Layout | None) -> Source:
     """Raises: UsageError: it is no recording."""
     if not path.exists():
         raise UsageError(f"{path}: no such file")
-    with opened(path) as file:
-        head = file.read(_HEAD)
-    plain = head.removeprefix(BOM).lstrip()
+    head = beginning(path, _HEAD)
+    plain = head.removeprefix(BOM).lstrip(b"\0 \t\r\n")
     if _FLOWS.match(head) and layout is None:
         return Source(path, "mitmproxy")
     if plain.startswith(_JOURNAL):
@@ -168,7 +178,7 @@ def _source(path: Path, layout: Layout | None) -> Source:
 def _json_source(path: Path, head: bytes, layout: Layout | None) -> Source:
     if layout is None and (_HAR.match(head) or (head.startswith(b"{") and head.strip() == b"{")):
         return Source(path, "har")
-    objects = _objects_of(head)
+    objects = _objects_of(path, head)
     if layout is None:
         if codex.matches(objects):
             return Source(path, codex.NAME)
@@ -201,18 +211,29 @@ def _check_columns(path: Path, layout: Layout | None, named: list[str]) -> None:
             raise UsageError(f"--columns: {path} has no column {columns[0][:40]!r}; it has {known[:300]}")
 
 
-def _objects_of(head: bytes) -> list[dict[str, object]]:
-    """The objects of the first lines."""
-    found = []
-    whole = head.split(b"\n")[: _MOST_LINES + 1]
-    for line in whole[:_MOST_LINES]:
-        try:
-            value = msgspec.json.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            continue
-        if isinstance(value, dict):
-            found.append(value)
+def _objects_of(path: Path, head: bytes) -> list[dict[str, object]]:
+    """The objects of the first lines, and of more where these are long, or titles and the like."""
+    found = _objects_in(head.split(b"\n")[:_MOST_LINES])
+    if not head.startswith(b"{") or _says(found) or (found and layout_of(found[0])):
+        return found
+    read = 0
+    for line in islice(lines(path, Tale("")), _MOST_TITLES):
+        one = _objects_in([line])
+        if _says(one):
+            return one
+        if (read := read + len(line)) > _MOST_READ:
+            break
     return found
+
+
+def _says(objects: list[dict[str, object]]) -> bool:
+    return codex.matches(objects) or claude_code.matches(objects)
+
+
+def _objects_in(texts: Iterable[bytes]) -> list[dict[str, object]]:
+    tale = Tale("")
+    values = (decoded(text, _anything, tale) for text in texts)
+    return [value for value in values if isinstance(value, dict)]
 
 
 class Shelf:

@@ -18,17 +18,17 @@ import msgspec
 
 from hivemind.errors import UsageError
 from hivemind.journal.codec import BOM
-from hivemind.journal.importers.lines import lines
+from hivemind.journal.importers.lines import decoded, lines, unpacked
 from hivemind.journal.importers.parsed import LARGEST, UnreadableEntry
-from hivemind.journal.importers.told import Tale, Told, count, moment, number
-from hivemind.journal.read.reader import opened
+from hivemind.journal.importers.told import Tale, Told, count, moment, number, stated_limits
 from hivemind.scheduler.types import Usage
 
 Row = Mapping[str, Any]
+_anything: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
 MEANINGS = (
     *("start", "end", "first", "duration", "duration_ms", "ttft", "ttft_ms", "model", "input", "output"),
-    *("cache_read", "cache_write", "agent", "parent", "status", "error", "id", "origin"),
+    *("cache_read", "cache_write", "agent", "parent", "status", "error", "message", "id", "origin"),
 )
 """What a column may hold: moments, seconds or milliseconds, tokens (`input` with what was cached), names."""
 _FAILED = frozenset({"failure", "failed", "error", "2", "status_code_error"})
@@ -57,6 +57,8 @@ class Layout:
     """Columns, and the values of rows that are requests of models."""
     from_cache: tuple[str, ...] = ()
     """Columns that say that no provider was asked."""
+    around: str = ""
+    """The column with the id of the row that this one is a part of."""
 
 
 def _columns(**names: str) -> dict[str, tuple[str, ...]]:
@@ -105,7 +107,8 @@ LAYOUTS = (
             " metadata.additional_usage_values.cache_creation_input_tokens cache_creation_input_tokens",
             agent="end_user session_id user team_id",
             status="status metadata.status",
-            error="metadata.error_information.error_code",
+            error="metadata.error_information.error_code error_information.error_code",
+            message="metadata.error_information.error_message error_str",
             id="request_id",
             origin="api_base",
         ),
@@ -147,10 +150,12 @@ LAYOUTS = (
             cache_write="usageDetails.cache_creation_input_tokens usageDetails.input_cache_creation",
             agent="sessionId traceName traceId",
             status="level",
+            message="statusMessage",
             id="id",
         ),
         apart=True,
         only={"type": frozenset({"GENERATION", "EMBEDDING"})},
+        around="parentObservationId",
     ),
     Layout(
         "langfuse",
@@ -162,14 +167,41 @@ LAYOUTS = (
             model="provided_model_name model",
             input="usage_details.input",
             output="usage_details.output",
-            cache_read="usage_details.input_cached_tokens usage_details.cache_read_input_tokens",
-            cache_write="usage_details.cache_creation_input_tokens",
+            cache_read="usage_details.input_cached_tokens usage_details.cache_read_input_tokens"
+            " usage_details.input_cache_read",
+            cache_write="usage_details.cache_creation_input_tokens usage_details.input_cache_creation",
             agent="session_id trace_name trace_id",
             status="level",
+            message="status_message",
             id="id",
         ),
         apart=True,
         only={"type": frozenset({"GENERATION", "EMBEDDING"})},
+        around="parent_observation_id",
+    ),
+    *(
+        Layout(  # Arize Phoenix: its API's answers, and its data frames as CSV
+            "phoenix",
+            frozenset({"span_kind", "start_time", ident}),
+            _columns(
+                start="start_time",
+                end="end_time",
+                ttft="attributes.gen_ai.response.time_to_first_chunk",
+                model="attributes.llm.model_name",
+                input="attributes.llm.token_count.prompt",
+                output="attributes.llm.token_count.completion",
+                cache_read="attributes.llm.token_count.prompt_details.cache_read",
+                cache_write="attributes.llm.token_count.prompt_details.cache_write",
+                agent="attributes.session.id attributes.gen_ai.agent.name context.trace_id",
+                status="status_code",
+                error="attributes.http.response.status_code attributes.error.type",
+                message="status_message",
+                id="context.span_id",
+            ),
+            only={"span_kind": frozenset({"LLM", "EMBEDDING"})},
+            around="parent_id",
+        )
+        for ident in ("context", "context.span_id")
     ),
 )
 SPANS = Layout(  # opentelemetry.io, "Semantic conventions for generative AI"; input tokens include what was cached
@@ -189,10 +221,12 @@ SPANS = Layout(  # opentelemetry.io, "Semantic conventions for generative AI"; i
         agent="gen_ai.conversation.id gen_ai.agent.name session.id service.name traceId",
         status="status.code",
         error="http.response.status_code error.type",
+        message="status.message",
         id="spanId",
         origin="server.address",
     ),
     only={"gen_ai.operation.name": frozenset({"chat", "text_completion", "generate_content", "embeddings"})},
+    around="parentSpanId",
 )
 
 
@@ -223,13 +257,10 @@ def rows(path: Path, form: str, tale: Tale) -> Iterator[Row]:
         yield from _csv_rows(path, tale)
     elif form == "jsonl":
         for text in lines(path, tale):
-            try:
-                row = msgspec.json.decode(text)
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-                row = None
-            yield from _rows_in(row, tale)
+            if (row := decoded(text, _anything, tale)) is not None:
+                yield from _rows_in(row, tale)
     else:
-        with opened(path) as file:
+        with unpacked(path) as file:
             data = file.read(LARGEST + 1).removeprefix(BOM)
         if len(data) > LARGEST:
             raise UsageError(f"{path}: is larger than {LARGEST >> 30} GiB; export it as JSON lines, or less at a time")
@@ -240,7 +271,7 @@ def rows(path: Path, form: str, tale: Tale) -> Iterator[Row]:
 
 
 def _csv_rows(path: Path, tale: Tale) -> Iterator[Row]:
-    with opened(path) as file:
+    with unpacked(path) as file:
         text = io.TextIOWrapper(file, "utf-8-sig", "replace", newline="")
         try:
             first = text.readline(_WIDEST)
@@ -268,7 +299,7 @@ def _rows_in(value: object, tale: Tale) -> Iterator[Row]:
             found = next(value[name] for name in _INSIDE if isinstance(value.get(name), list))
         for row in found:
             if isinstance(row, dict):
-                yield row
+                yield _span(row, {}) if isinstance(row.get("attributes"), list) else row
             else:
                 tale.skip("entries that are no objects")
         if not isinstance(value, list | dict):
@@ -281,9 +312,19 @@ def _spans(value: Row) -> Iterator[Row]:
         shared = _attributes(resource.get("resource"))
         for scope in (*_list(resource.get("scopeSpans")), *_list(resource.get("instrumentationLibrarySpans"))):
             for span in _list(scope.get("spans")):
-                kept = {name: span.get(name) for name in ("traceId", "spanId", "parentSpanId", "status")}
-                times = {name: span.get(name) for name in ("startTimeUnixNano", "endTimeUnixNano")}
-                yield {**shared, **kept, **times, **_attributes(span)}
+                yield _span(span, shared)
+
+
+_SPAN = {
+    **{"traceId": "trace_id", "spanId": "span_id", "parentSpanId": "parent_span_id", "status": "status"},
+    **{"startTimeUnixNano": "start_time_unix_nano", "endTimeUnixNano": "end_time_unix_nano"},
+}
+"""Names of OTLP's JSON, and those of its protocol buffers, which Phoenix writes."""
+
+
+def _span(span: Row, shared: Row) -> Row:
+    kept = {name: span.get(name, span.get(other)) for name, other in _SPAN.items()}
+    return {**shared, **kept, **_attributes(span)}
 
 
 def _list(value: object) -> list[dict[str, Any]]:
@@ -295,7 +336,7 @@ def _attributes(value: object) -> dict[str, Any]:
     for each in _list(value.get("attributes") if isinstance(value, dict) else None):
         held = each.get("value")
         if isinstance(each.get("key"), str) and isinstance(held, dict) and held:
-            found[each["key"]] = next(iter(held.values()))
+            found[each["key"]] = next((value for value in held.values() if value is not None), None)
     return found
 
 
@@ -303,6 +344,7 @@ def read(path: Path, form: str, layout: Layout) -> Tale:
     """What a file tells. Raises: UsageError: it can't be read."""
     tale = Tale(layout.name, unseen=["limits"])
     names = {name.split(".")[0] for paths in layout.columns.values() for name in paths}
+    around = set()
     for row in rows(path, form, tale):
         try:
             told = _told(row, layout)
@@ -314,6 +356,11 @@ def read(path: Path, form: str, layout: Layout) -> Tale:
             tale.skip(told)
         else:
             tale.attempts.append(told)
+            around.add(f"{layout.name} {_find(row, layout.around)}" if layout.around else "")
+    if layout.around:
+        inner = [told for told in tale.attempts if told.ident not in around]
+        tale.skipped |= {"spans around another request": out} if (out := len(tale.attempts) - len(inner)) else {}
+        tale.attempts = inner
     return tale
 
 
@@ -347,6 +394,7 @@ def _told(row: Row, layout: Layout) -> Told | str:
     if told.failed:
         found = next((each for each in (number(status), number(error)) if each is not None and each >= 400), None)
         told.status = None if found is None else int(min(found, 999))
+        told.limits = stated_limits(value("message"))
     return told
 
 
@@ -354,14 +402,17 @@ def _find(row: Row, path: str) -> Any:
     """What stands at a path in a row; a column's own name may have dots, and hold JSON as text."""
     if path in row:
         return row[path]
-    name, dot, rest = path.partition(".")
-    inner = row.get(name) if dot else None
-    if isinstance(inner, str) and inner.startswith("{"):
-        try:
-            inner = msgspec.json.decode(inner)
-        except (msgspec.MsgspecError, RecursionError):
-            return None
-    return _find(inner, rest) if isinstance(inner, dict) else None
+    parts = path.split(".")
+    for length in range(1, len(parts)):
+        inner = row.get(".".join(parts[:length]))
+        if isinstance(inner, str) and inner.startswith("{"):
+            try:
+                inner = msgspec.json.decode(inner)
+            except (msgspec.MsgspecError, RecursionError):
+                continue
+        if isinstance(inner, dict) and (found := _find(inner, ".".join(parts[length:]))) is not None:
+            return found
+    return None
 
 
 def _name(value: object) -> str:

@@ -10,18 +10,19 @@ import msgspec
 
 from hivemind.agent_names import LONGEST, BadName, KnownNames, normalised
 from hivemind.journal.importers.parsed import Entry, Hints, ParsedAttempt, UnreadableEntry
+from hivemind.journal.records import UNEXPLAINED
 from hivemind.providers.base import Facts, Limits
 from hivemind.providers.clients import Client
 from hivemind.providers.errors import classify
+from hivemind.providers.limits import limits_in_words
 from hivemind.providers.paths import dialect_for
 from hivemind.providers.profiles import profile_for
 from hivemind.providers.taps import end_through, feed_through
-from hivemind.scheduler.types import Failure, FailureKind, Usage
+from hivemind.scheduler.types import Failure, FailureKind, Usage, Utilisation, WindowKind, WindowReading
 from hivemind.settings.sections import AgentSettings
 from hivemind.wire.identity import ANONYMOUS, Claims, Identity, identify
 from hivemind.wire.request_head import RequestRefused, parse_path
 
-UNEXPLAINED = "failed; the recording doesn't say how"
 _LONGEST_MODEL = 100
 _EARLIEST, _LATEST = 1e8, 4.1e9
 """Moments in seconds since the epoch, 1973 and 2099: a smaller number is one since a trace began."""
@@ -61,6 +62,10 @@ class Told(msgspec.Struct, omit_defaults=True):
     size_chars: int = 0
     stream: bool = False
     tier: str = ""
+    limits: list[tuple[str, int]] = []
+    """What its refusal states of limits a minute, by the values of :class:`~hivemind.scheduler.types.WindowKind`."""
+    plan: list[tuple[str, float, float | None]] = []
+    """What its answer states of windows of a plan: name, used share (0 to 1), moment of the reset."""
 
 
 class Tale(msgspec.Struct, omit_defaults=True):
@@ -143,7 +148,7 @@ class Understanding:
             facts=facts,
             path="",
             request=b"",
-            limits=Limits(),
+            limits=_limits(told, end),
             failure=_failure(told) if told.failed else None,
             left=told.left,
             usage=told.usage,
@@ -172,6 +177,21 @@ def _failure(told: Told) -> Failure:
     found = classify(told.status, [], b"", told.at)
     kind, again = (FailureKind.CLIENT_ERROR, False) if found is None else (found.kind, found.retryable)
     return Failure(kind, again, told.status, told.delay_s, f"status {told.status}")
+
+
+def _limits(told: Told, end: float) -> Limits:
+    readings = (WindowReading(WindowKind(kind), limit, None, None) for kind, limit in told.limits)
+    plan = (
+        Utilisation(name, used, None if resets_at is None else max(0.0, resets_at - end), "")
+        for name, used, resets_at in told.plan
+    )
+    return Limits(tuple(readings), tuple(plan))
+
+
+def stated_limits(text: object) -> list[tuple[str, int]]:
+    """What the text of a refusal states, for :attr:`Told.limits`."""
+    found = limits_in_words(text) if isinstance(text, str) else ()
+    return [(each.kind.value, each.limit) for each in found if each.limit]
 
 
 def read_usage(path: str, usage: bytes) -> Usage | None:

@@ -211,7 +211,7 @@ class MockProvider:
         if refusal is None:
             return None
         self.stats.rate_limited += 1
-        message = f"This request would exceed your rate limit of {refusal[0]} per minute. Please try again later."
+        message = f"This request would exceed your {self._limiter.in_words(refusal[0])}. Please try again later."
         return ApiError(ErrorKind.RATE_LIMITED, message, ident, refusal[1])
 
     async def _refuse(self, wire: Format, request: Request, error: ApiError, connection: Connection) -> None:

@@ -64,6 +64,12 @@ class RateLimiter:
             Reading(kind, self._limits[kind], *allowance.reading(now)) for kind, allowance in self._allowances.items()
         ]
 
+    def in_words(self, kind: str) -> str:
+        """An allowance as Anthropic's refusals name it, with its size where replies state it."""
+        limit = f"{self._limits[kind]:,} " if self._config.stated else ""
+        what = f"{kind} tokens" if kind in ("input", "output") else kind
+        return f"organization's rate limit of {limit}{what} per minute"
+
     def _first_charge(self, kind: str, input_tokens: int, max_tokens: int) -> float:
         if kind == "requests":
             return 1
