@@ -71,11 +71,27 @@ def fit_limits(reported: Iterable[tuple[float, str, tuple[WindowReading, ...]]],
     ]
 
 
+def stated_by_refusals(
+    reported: Iterable[tuple[float, str, tuple[WindowReading, ...]]],
+) -> Iterator[tuple[float, str, WindowKind, int]]:
+    """Yield the time, the family, what is counted and how much of it, of limits that refusals stated in words."""
+    for at, family, readings in reported:
+        yield from (
+            (at, family, each.kind, each.limit) for each in readings if each.limit and _says_only_how_much(each)
+        )
+
+
+def _says_only_how_much(reading: WindowReading) -> bool:
+    return reading.remaining is None and reading.reset_in_s is None
+
+
 def _fitted(family: str, kind: WindowKind, reported: Sequence[TimedReading], began_at: float) -> FittedLimit | None:
     limits = Counter(reading.limit for _, reading in reported if reading.limit)
     if not limits:
         return None
     limit = limits.most_common(1)[0][0] or 0
+    if all(map(_says_only_how_much, (reading for _, reading in reported))):
+        return None  # refusals said so, and when they came tells more
     readings = [
         (at, reading.remaining, reading.reset_in_s)
         for at, reading in reported

@@ -36,11 +36,16 @@ class Case:
     """Headers tell of limits."""
     in_process: Mapping[bool, Mapping[int, int]]
     """By whether failed attempts count, and attempt's identity."""
+    stated: tuple[WindowKind, int] | None = None
+    """The limit a minute that these refusals state."""
     refused: list[bool] = field(init=False)
+    unknown: list[bool] = field(init=False)
+    """Failed in a way that isn't recorded, so that it may have been refused, or not."""
     amounts: list[Amounts] = field(init=False)
 
     def __post_init__(self) -> None:
         self.refused = [one.failed_as(self.kind) for _, one in self.each]
+        self.unknown = [one.failed_somehow for _, one in self.each]
         self.amounts = [amounts_of(request, one.usage) for request, one in self.each]
 
     def step_per_s(self, of: Candidate) -> float:
@@ -90,7 +95,8 @@ def charges(case: Case, of: Candidate, *, reserves: bool) -> Iterator[tuple[floa
     found: list[tuple[float, int, float]] = []
     for place, ((_, one), amounts) in enumerate(zip(case.each, case.amounts, strict=True)):
         found.append((one.granted_at, place, amounts.first(of.window, reserves=reserves, cached=of.cached)))
-        if of.window is WindowKind.TOKENS and not reserves and one.usage is not None and one.usage.output_tokens:
+        counts = of.window is WindowKind.OUTPUT or (of.window is WindowKind.TOKENS and not reserves)
+        if counts and one.usage is not None and one.usage.output_tokens:
             found.append((one.granted_at + one.duration_s, -1, float(one.usage.output_tokens)))
     found.sort(key=lambda each: each[:2])
     yield from found

@@ -22,6 +22,7 @@ from hivemind.lab.fit.limits import (
     fit_limits,
     formed_limits,
     shared_limits,
+    stated_by_refusals,
     with_answers,
     with_outside_use,
 )
@@ -107,7 +108,8 @@ def fit_providers(
 
     def find_untold(key: str) -> Untold:
         explained = set(map(id, refusals[key]))
-        find = partial(fit_untold, sent[key], reserves=lanes[key].reserves, told=bool(told[key]))
+        stated = [*stated_by_refusals(lanes[key].readings)]
+        find = partial(fit_untold, sent[key], reserves=lanes[key].reserves, told=bool(told[key]), stated=stated)
         found = find(explained, trace.ends_at)
         if found.refusals:
             return found

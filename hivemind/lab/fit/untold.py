@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -68,13 +69,11 @@ class Untold:
         """What of it can be changed in a simulation; alternatives have the same."""
         return self.places is not None, {each.kind for each in self.limits}
 
-    def reported(self) -> Untold:
-        """Return the same of a provider whose headers tell of its limits, though the recording doesn't."""
-        return replace(
-            self,
-            limits=tuple(replace(each, reported=True) for each in self.limits),
-            alternatives=tuple((weight, each.reported()) for weight, each in self.alternatives),
-        )
+    def reported(self, *, whole_seconds: bool) -> Untold:
+        """Return the same of a provider whose headers and refusals tell of its limits, though the recording doesn't."""
+        limits = (replace(each, reported=True, says_when=True, whole_seconds=whole_seconds) for each in self.limits)
+        others = ((weight, each.reported(whole_seconds=whole_seconds)) for weight, each in self.alternatives)
+        return replace(self, limits=tuple(limits), alternatives=tuple(others))
 
     def drawn(self, rng: random.Random) -> Untold:
         """Return another one that the recording allows as well."""
@@ -86,13 +85,24 @@ class Untold:
 NOTHING_UNTOLD = Untold()
 
 
+Stated = tuple[float, str, WindowKind, int]
+"""When a refusal stated a limit a minute: the time, the family of models, what is counted, and how much of it."""
+
+
 def fit_untold(
-    sent: Sequence[RequestAttempt], explained: set[int], ends_at: float, *, reserves: bool, told: bool = False
+    sent: Sequence[RequestAttempt],
+    explained: set[int],
+    ends_at: float,
+    *,
+    reserves: bool,
+    told: bool = False,
+    stated: Sequence[Stated] = (),
 ) -> Untold:
     """Find what refused attempts of a lane that limits in headers don't explain (`explained`: identities).
 
     `sent`: all attempts, in order of their beginnings; `ends_at`: the end of the recording; `reserves`: the provider
-    charges the longest possible answer in advance; `told`: headers tell of limits.
+    charges the longest possible answer in advance; `told`: headers tell of limits; `stated`: what refusals themselves
+    do.
     """
     counts = {failed: in_process_by_attempt(sent, ends_at, counts_failed=failed) for failed in (True, False)}
     found = Untold()
@@ -105,9 +115,27 @@ def fit_untold(
                 if id(one) not in explained and family in (None, request.arrived.family)
             ]
             case = Case(family or "", kind, mine[-_MOST:], ends_at, told, counts)
-            if sum(case.refused) >= _FEW:
-                found = _with(found, _explained(case, reserves=reserves))
+            by_limit = list(_by_stated(case, [each for each in stated if each[1] == family]))
+            for each in by_limit or ([case] if sum(case.refused) >= _FEW else []):
+                found = _with(found, _explained(each, reserves=reserves))
     return found
+
+
+def _by_stated(case: Case, stated: Sequence[Stated]) -> Iterator[Case]:
+    """Yield for each limit that refusals state a case without those that state another one."""
+    limits: dict[WindowKind, Counter[int]] = {}
+    kinds: dict[float, set[WindowKind]] = {}
+    for at, _, kind, limit in stated:
+        limits.setdefault(kind, Counter())[limit] += 1
+        kinds.setdefault(round(at, 3), set()).add(kind)
+    for kind, found in limits.items():
+        mine = [
+            (request, one)
+            for request, one in case.each
+            if not one.failed_as(case.kind) or kind in kinds.get(round(one.granted_at + one.duration_s, 3), {kind})
+        ]
+        ((limit, _),) = found.most_common(1)
+        yield Case(case.family, case.kind, mine, case.ends_at, case.told, case.in_process, (kind, limit))
 
 
 def _with(found: Untold, more: Untold) -> Untold:
@@ -126,9 +154,9 @@ def _with(found: Untold, more: Untold) -> Untold:
 
 def _explained(case: Case, *, reserves: bool) -> Untold:
     """Return the best explanation of refusals with its alternatives; an empty one if chance is about as good."""
-    least = _by_other_causes(case)
+    least = _by_other_causes(case) if case.stated is None else -math.inf
     scored = [each for of in _candidates(case) for each in _scored(case, of, least, reserves=reserves)]
-    for bucket in _buckets(case):
+    for bucket in _buckets(case) if case.stated is None else ():
         likeliest = _likeliest_bucket(case, bucket, reserves=reserves)
         scored += _scored(case, likeliest, least, reserves=reserves) if likeliest is not None else ()
     if not scored:
@@ -150,7 +178,7 @@ def _prior(case: Case, of: Candidate) -> float:
 
 def _scored(case: Case, of: Candidate, least: float, *, reserves: bool) -> Iterator[tuple[float, Candidate, float]]:
     """Yield how good an explanation is with each of its likeliest limits, if it is good enough."""
-    limits = _limits(case, pressures(case, of, reserves=reserves))
+    limits = _limits(case, pressures(case, of, reserves=reserves), of)
     if limits and limits[0][0] + _prior(case, of) > least:
         prior = _prior(case, of) - _retry_after(case, of, limits[0][1], reserves=reserves)[0]
         yield from ((likely + prior, of, limit) for likely, limit in limits if likely + prior > least)
@@ -160,7 +188,8 @@ def _by_other_causes(case: Case) -> float:
     """Return how likely a limit must make what was refused to explain it better than chance, load and spells do."""
     outcomes = [
         Outcome(one.granted_at, refused, one.in_flight)
-        for (_, one), refused in zip(case.each, case.refused, strict=True)
+        for (_, one), refused, unknown in zip(case.each, case.refused, case.unknown, strict=True)
+        if not unknown
     ]
     found = log_likelihood(outcomes, [share_failed(outcomes)] * len(outcomes))
     chain = fit_chain([outcomes], max(1.0, outcomes[-1].at - outcomes[0].at))
@@ -172,7 +201,16 @@ def _by_other_causes(case: Case) -> float:
 
 
 def _candidates(case: Case) -> Iterator[Candidate]:
-    """Yield explanations without a rate."""
+    """Yield explanations without a rate, or with the one that refusals state."""
+    if case.stated is not None:
+        kind, limit = case.stated
+        for cached in (
+            (False, True) if not kind.counts_requests and any(each.cached for each in case.amounts) else (False,)
+        ):
+            yield Candidate("fixed", kind, cached=cached)
+            yield Candidate("sliding", kind, cached=cached)
+            yield Candidate("bucket", kind, cached=cached, per_s=limit / USUAL_S)
+        return
     yield Candidate("places")
     yield Candidate("places", counts_failed=False)
     recorded_s = case.each[-1][1].granted_at - case.each[0][1].granted_at
@@ -198,7 +236,7 @@ def _likeliest_bucket(case: Case, of: Candidate, *, reserves: bool) -> Candidate
     """Return the bucket with the rate that explains best what was refused; None: no rate does at all."""
 
     def likely(per_s: float) -> float:
-        limits = _limits(case, pressures(case, replace(of, per_s=per_s), reserves=reserves))
+        limits = _limits(case, pressures(case, replace(of, per_s=per_s), reserves=reserves), of)
         return limits[0][0] if limits else -math.inf
 
     best, rate = max(((likely(each), each) for each in _rates(case, of)), default=(-math.inf, 0.0))
@@ -237,24 +275,34 @@ def _rates(case: Case, of: Candidate) -> list[float]:
     return rates
 
 
-def _limits(case: Case, pressure: Sequence[float]) -> list[tuple[float, float]]:
-    """Return limits with the logarithms of their likelihoods, the likeliest first; none if they refuse too little."""
+def _limits(case: Case, pressure: Sequence[float], of: Candidate) -> list[tuple[float, float]]:
+    """Return limits with the logarithms of their likelihoods, the likeliest first; none if they refuse too little.
+
+    A stated limit is taken as it is; only how much of it a bucket holds isn't known.
+    """
+    most = math.inf if case.stated is None else float(case.stated[1])
     counts: dict[float, list[int]] = {}
-    for each, one_refused in zip(pressure, case.refused, strict=True):
-        counts.setdefault(each, [0, 0])[one_refused] += 1
+    for each, one_refused, unknown in zip(pressure, case.refused, case.unknown, strict=True):
+        if not unknown:
+            counts.setdefault(each, [0, 0])[one_refused] += 1
     levels = sorted(counts)
     refused = sum(case.refused)
-    taken = len(case.refused) - refused
+    taken = len(case.refused) - refused - sum(case.unknown)
     below_taken = below_refused = 0
     found: list[tuple[float, float]] = []
     for level, after in pairwise(levels):
         below_taken += counts[level][0]
         below_refused += counts[level][1]
         above_taken, above_refused = taken - below_taken, refused - below_refused
+        likely = _likely(above_refused, above_taken) + _likely(below_refused, below_taken)
+        if level <= most < after:
+            found.append((likely, most))
         if above_refused < _SURE * max(refused, above_taken + above_refused):
             continue
-        likely = _likely(above_refused, above_taken) + _likely(below_refused, below_taken)
-        found += [(likely, limit) for limit in _between(level, after)]
+        if case.stated is None or (of.what == "bucket" and after <= most):
+            found += [(likely, limit) for limit in _between(level, after)]
+    if case.stated is not None and not found:
+        found.append((_likely(refused, taken), most))
     found.sort(key=lambda each: -each[0])
     return found[:_MOST_ALTERNATIVES]
 
@@ -277,8 +325,8 @@ def _made(case: Case, of: Candidate, limit: float, *, reserves: bool) -> Untold:
     pressure = pressures(case, of, reserves=reserves)
     above = [
         one
-        for (_, one), each, refused in zip(case.each, pressure, case.refused, strict=True)
-        if refused and each > limit
+        for (_, one), each, refused, unknown in zip(case.each, pressure, case.refused, case.unknown, strict=True)
+        if (refused or unknown) and each > limit
     ]
     told = [one.failure.delay_s for one in above if one.failure is not None and one.failure.delay_s is not None]
     says_when = 2 * len(told) >= len(above)
@@ -286,7 +334,8 @@ def _made(case: Case, of: Candidate, limit: float, *, reserves: bool) -> Untold:
         made = _limit_of(case, of, limit)
         _, always_s = _retry_after(case, of, limit, reserves=reserves)
         return Untold(None, (replace(made, says_when=says_when, always_s=always_s),), tuple(above))
-    status = next((one.failure.status for one in above if one.failure is not None), None)
+    failures = (one.failure for one in above if one.failure is not None and one.failed_as(case.kind))
+    status = next((each.status for each in failures), None)
     failure = Failure(case.kind, True, status, median(told) if says_when and told else None)
     places = Places(max(1, math.floor(limit)), tuple(above), failure, of.counts_failed)
     return Untold(places, (), tuple(above))
@@ -297,6 +346,7 @@ def _limit_of(case: Case, of: Candidate, most: float) -> FittedLimit:
     limit, span_s, size = max(1, math.floor(most)), of.span_s, None
     if of.what == "bucket":
         limit, size = max(1, round(of.per_s * USUAL_S)), limit
+        size = None if case.stated is not None and size >= limit else size
         span_s = limit / of.per_s
     return FittedLimit(
         *(case.family, of.window, limit, of.what, span_s, size),

@@ -20,8 +20,9 @@ from hivemind.scheduler.types import FailureKind, WindowKind
 from hivemind.text.humanise import plural
 
 _MINUTE_S = 60.0
-_TELLING = frozenset({"anthropic", "openai"})
-"""Their headers tell of limits, so a real HiveMind would know them."""
+_TELLING = {"anthropic": True, "openai": False}
+"""Providers whose headers tell of limits, so that a real HiveMind would know them, and whether their resets are rounded
+to whole seconds (Anthropic's are dates)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +62,9 @@ def with_limits(
         elif provider.limits or provider.places is not None:
             told = "; ".join(text for limit in provider.limits for text in limit.sentences())
             seen.notes.append(f"{upstream}: its limits are inferred from its refusals{f' ({told})' if told else ''}")
-            if provider.lane.provider in _TELLING and provider.untold.limits:
-                untold = provider.untold.reported()
+            whole_seconds = _TELLING.get(provider.lane.provider)
+            if whole_seconds is not None and provider.untold.limits:
+                untold = provider.untold.reported(whole_seconds=whole_seconds)
                 seen.providers[key] = replace(provider, limits=list(untold.limits), untold=untold)
         elif hides_refusals:
             return replace(

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from hivemind.control.parsing import command_from
+from hivemind.journal.records import UNEXPLAINED
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.commands import Command, SubmitTasks
 from hivemind.scheduler.types import Failure, FailureKind, Request, TaskSpec, Usage
@@ -73,8 +74,13 @@ class TracedAttempt:
 
     @property
     def uncharged(self) -> bool:
-        """It failed before any work, so that limits don't count it."""
-        return self.failure is not None and self.failure.kind in _UNCHARGED
+        """It failed before any work, so that limits don't count it; so is taken of what isn't recorded."""
+        return self.failed_somehow or (self.failure is not None and self.failure.kind in _UNCHARGED)
+
+    @property
+    def failed_somehow(self) -> bool:
+        """Another program's recording doesn't say how it failed."""
+        return self.failure is not None and self.failure.message == UNEXPLAINED
 
     def slow_down(self, by: float) -> None:
         """Let it take so many times as long."""
