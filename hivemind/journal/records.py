@@ -27,6 +27,13 @@ UNKNOWN: Mapping[str, str] = {
     "errors": "how attempts failed",
 }
 """What another program's recording may lack, and its words."""
+_WAITED = ("waited_s", "waits", "together", "causes")
+_RESTS_ON = {
+    "tokens": ("tokens", "wasted_tokens", "unpriced_tokens", "dollars"),
+    "durations": ("wall_s", "busiest", "served_s", "fairness", *_WAITED),
+    "refusals": ("failed", "retries", "retried_ok", "wasted_tokens", *_WAITED),
+}
+"""By what a recording may lack, the figures that aren't known then."""
 UNEXPLAINED = "failed; the recording doesn't say how"
 """The message of a failure of which another program's recording says no more."""
 
@@ -70,6 +77,11 @@ class JournalBegan(Event, frozen=True):
     def lacks(self, name: str) -> bool:
         """Whether this isn't recorded of any request."""
         return 0 < self.imported <= self.unknown.get(name, 0)
+
+    @property
+    def unknown_figures(self) -> frozenset[str]:
+        """Those of :class:`~hivemind.journal.figures.Figures` that can't be told; the fold has 0 for them."""
+        return frozenset(figure for name, figures in _RESTS_ON.items() if self.lacks(name) for figure in figures)
 
     @property
     def not_recorded(self) -> str:

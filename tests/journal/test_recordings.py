@@ -66,7 +66,7 @@ def events(tmp_path: Path) -> list[ev.Event]:
         # two sub-agents, one of which was refused twice; three 529s at last; one that was killed
         (REFUSED, 13, 9, 7, 1, 1, 122_376, 0.21862935, 5),
         # an answer that was refused once, and a sub-agent that was resumed
-        (CODEX, 6, 6, 6, 0, 0, 49_439, 0.06007300, 2),
+        (CODEX, 6, 6, 6, None, 0, 49_439, 0.06007300, 2),
     ],
     ids=["claude-code", "claude-code-refused", "codex"],
 )
@@ -77,7 +77,7 @@ def test_real_sessions(
     attempts: int,
     requests: int,
     answered: int,
-    failed: int,
+    failed: int | None,
     left: int,
     tokens: int,
     dollars: float,

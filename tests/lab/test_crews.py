@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from hivemind.cli.main import main
 from hivemind.journal.importers.making import journal_of
 from hivemind.lab.foresight.answer import answer
 from hivemind.lab.foresight.foretold import WAITED, WALL, Foretold, named
@@ -73,3 +74,18 @@ def test_a_limit_that_refusals_state(tmp_path: Path) -> None:
     recording = recorded(tmp_path / "burst", tmp_path)
     (limit,) = next(iter(recording.providers.values())).limits
     assert (limit.limit, limit.span_s, limit.size, limit.form) == (40, 60.0, 4, "bucket")
+
+
+def test_what_rests_on_what_is_not_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Isn't 0 in a report, and without durations nothing is foretold."""
+    path = tmp_path / "moments.csv"
+    path.write_text(
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03,4808,10\n2023-11-16 18:17:04,3180,8\n"
+    )
+    state = ("--state-dir", str(tmp_path / "state"))
+    assert main(["report", str(path), "--markdown", *state]) == 0
+    rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines()]
+    unknown = [row[0].removeprefix("| ") for row in rows if len(row) > 1 and row[1] == "not recorded"]
+    assert unknown == ["wall time", "p50 wait"]
+    assert main(["what-if", str(path), *state]) == 0
+    assert "can't be said of" in capsys.readouterr().out

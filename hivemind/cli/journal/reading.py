@@ -160,12 +160,10 @@ def _as_json(journal: Journal) -> Callable[[Event], str]:
     return shown
 
 
-_LOST = {
-    "tokens": ("tokens", "wasted_tokens", "unpriced_tokens", "dollars"),
-    "durations": ("wall_s", "busiest", "served_s", "fairness"),
+_OF = {
+    **{"tokens": "tokens", "dollars": "dollars", "time": "wall_s", "at once": "busiest", "fairness": "fairness"},
+    **{"attempts": "retries", "retried OK": "retried_ok", "waited": "waited_s"},
 }
-"""Figures that rest on what a recording may lack."""
-_OF = {"tokens": "tokens", "dollars": "dollars", "time": "wall_s", "at once": "busiest", "fairness": "fairness"}
 """The figure of a line."""
 NOT_RECORDED = "not recorded"
 
@@ -179,7 +177,7 @@ def show_stats(namespace: argparse.Namespace) -> int:
     journals = open_named_journals(namespace)
     figures = figures_of(journals, prices_at(journals.began.wall))
     told = journals.notes()
-    unknown = {figure for name, lost in _LOST.items() if journals.began.lacks(name) for figure in lost}
+    unknown = journals.began.unknown_figures
     if namespace.json:
         known = {name: None if name in unknown else value for name, value in asdict(figures).items()}
         print_json({"journal": journals.began.journal, **known, "told": told})
@@ -243,13 +241,13 @@ def shown(figures: Figures, room: int | None, unknown: Collection[str] = ()) -> 
     facts = [(name, NOT_RECORDED if _OF.get(name) in unknown else text) for name, text in _facts(figures) if text]
     size = max(len(name) for name, _ in facts)
     rows = [f"{name:<{size}}  {text}" for name, text in facts]
-    if figures.waits:
+    if figures.waits and "waits" not in unknown:
         waits: list[list[Cell | str]] = [
             [name, f"{each.requests:,}", duration(each.p50_s), duration(each.p95_s), duration(each.longest_s)]
             for name, each in figures.waits.items()
         ]
         rows += ["", "time that requests waited, in the queue and between attempts:", *lines(_WAITS, waits, room)]
-    if figures.causes.seconds:
+    if figures.causes.seconds and "causes" not in unknown:
         total_s = figures.causes.total_s
         causes: list[list[Cell | str]] = [
             [CAUSES[cause], duration(seconds), share(seconds / total_s)] for cause, seconds in figures.causes.by_size()

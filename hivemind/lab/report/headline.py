@@ -22,6 +22,10 @@ _FULL = 0.95
 """The used share of a window that has kept requests waiting."""
 
 
+_OF = {"wall time": "wall_s", "failed attempts": "retries", "p50 wait": "waits", "tokens": "tokens", "cost": "dollars"}
+"""The figure that a fact tells."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fact:
     """A headline figure."""
@@ -38,7 +42,7 @@ def facts(run: RecordedRun) -> list[Fact]:
     figures = run.figures
     wasted = count(figures.wasted_tokens) if figures.wasted_tokens else "none known to be"
     of_them = " of them" if figures.wasted_tokens else ""
-    return [
+    found = [
         Fact(
             "agents finished",
             f"{run.finished:,} of {figures.agents:,}",
@@ -55,6 +59,8 @@ def facts(run: RecordedRun) -> list[Fact]:
         _cost(run),
         *_caches(run),
     ]
+    unknown = run.began.unknown_figures
+    return [Fact(each.what, "not recorded") if _OF.get(each.what) in unknown else each for each in found]
 
 
 def _dead_agents(run: RecordedRun) -> str:

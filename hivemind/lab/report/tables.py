@@ -13,7 +13,7 @@ from hivemind.lab.report.agents import AgentStats
 from hivemind.lab.report.fold import COMMANDS_KEPT
 from hivemind.lab.report.run import RecordedRun
 from hivemind.lab.report.theme import OUTCOMES, clean, lane_state, shortened
-from hivemind.text.humanise import count, dollars, duration, exit_text, plural, share
+from hivemind.text.humanise import NOTHING, count, dollars, duration, exit_text, plural, share
 from hivemind.world.lines import words
 
 AGENTS_LISTED = 200
@@ -47,6 +47,7 @@ def waits(run: RecordedRun) -> ReportTable:
     rows = [
         [name, f"{each.requests:,}", duration(each.p50_s), duration(each.p95_s), duration(each.longest_s)]
         for name, each in run.figures.waits.items()
+        if "waits" not in run.began.unknown_figures
     ]
     return ReportTable(("priority", ">requests", ">p50 wait", ">p95 wait", ">longest"), rows)
 
@@ -155,14 +156,15 @@ def _agent(run: RecordedRun, agent: AgentStats) -> list[str]:
     if agent.exit_code:
         end += f"; {'died' if agent.died else 'process ended'} ({exit_text(agent.exit_code)})"
     numbers = (agent.requests, agent.answered, agent.failed + agent.refused, agent.retries)
+    unknown = run.began.unknown_figures
     return [
         shortened(agent.name),
         shortened(agent.client, 30),
-        *(f"{each:,}" for each in numbers),
-        duration(run.times.get(agent.name, (0.0, 0.0))[1]),
+        *(f"{each:,}" for each in (numbers[:2] if "retries" in unknown else numbers)),
+        *([NOTHING, NOTHING] if "retries" in unknown else []),
+        NOTHING if "waits" in unknown else duration(run.times.get(agent.name, (0.0, 0.0))[1]),
         CAUSES.get(run.waits_by_agent[agent.name].largest, "") if agent.name in run.waits_by_agent else "",
-        count(agent.spent.tokens),
-        cost(agent.spent),
+        *([NOTHING, NOTHING] if "tokens" in unknown else [count(agent.spent.tokens), cost(agent.spent)]),
         end,
     ]
 

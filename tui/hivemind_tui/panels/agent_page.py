@@ -13,7 +13,7 @@ from hivemind.setup.clients import Target
 from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration, short_plural
 from hivemind.world.snapshot import HUNG, AgentView, RequestView, TicketView
 from hivemind_tui.keys.keymap import BY_ID
-from hivemind_tui.panels.agent_table import at_least, last_error, process, state
+from hivemind_tui.panels.agent_table import UNMETERED, at_least, last_error, process, state
 from hivemind_tui.render.bars import Axis, ending, rounded, times_of_day
 from hivemind_tui.render.budgets import bar, blind, ceilings, covered, figures, period
 from hivemind_tui.render.format import about, fit, wrapped
@@ -51,8 +51,13 @@ def render_facts(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     own = [request for request in view.requests if request.agent == agent.name]
     roomy = rows >= _ROOMY
     facts = [state_fact(agent, pen), *_why(view, agent, cells - LABEL, 2 if roomy else 1, pen)]
-    facts += [budget_fact(agent, pen, _GAUGE, view.live), tokens_fact(agent, with_cost=not roomy)]
-    facts += [*([_cost(agent)] if roomy else []), requests_fact(agent), _time(agent), _errors(agent, own)]
+    facts += [budget_fact(agent, pen, _GAUGE, view.live), tokens_fact(view, agent, with_cost=not roomy)]
+    facts += [
+        *([_cost(agent)] if roomy and not view.lacks("tokens") else []),
+        requests_fact(view, agent),
+        _time(view, agent),
+        _errors(agent, own),
+    ]
     url = Target(view.address_of(agent), agent.name, token=view.token).base
     keys = [(rank, key_hint(key, what)) for rank, (key, what) in enumerate(effects(view))]
     facts += [Fact(10, "URL", [(0, [(url, "info")]), (1, [("y copies it", "dim")])]), Fact(11, "keys", keys)]
@@ -102,8 +107,10 @@ def budget_fact(agent: AgentView, pen: Pen, gauge: int, live: bool) -> Fact:
     return Fact(2, "budget", [*chunks, *([(2, [(blind(budget), "wait")])] if blind(budget) else [])])
 
 
-def tokens_fact(agent: AgentView, *, with_cost: bool) -> Fact:
+def tokens_fact(view: View, agent: AgentView, *, with_cost: bool) -> Fact:
     """Return the tokens that the agent used, and their cost."""
+    if view.lacks("tokens"):
+        return Fact(3, "tokens", [(0, [("not recorded", "dim")])])
     usage = agent.usage
     parts = [("new", usage.input_tokens), ("cached", usage.cache_read_tokens), ("to cache", usage.cache_write_tokens)]
     counts = [f"{short_count(part)} {word}" for word, part in parts if part]
@@ -126,8 +133,11 @@ def _cost(agent: AgentView) -> Fact:
     return Fact(6, "cost", chunks)
 
 
-def requests_fact(agent: AgentView) -> Fact:
+def requests_fact(view: View, agent: AgentView) -> Fact:
     """Return how many requests the agent sent and what became of them."""
+    if view.lacks("refusals") and not agent.failed:
+        known = (0, counted(short_count(agent.requests), "sent")), (2, counted(short_count(agent.finished), "answered"))
+        return Fact(4, "requests", [*known, (0, [("failed attempts aren't recorded", "dim")])])
     chunks: list[Chunk] = [
         (0, counted(short_count(agent.requests), "sent")),
         (2, counted(short_count(agent.finished), "answered")),
@@ -139,15 +149,19 @@ def requests_fact(agent: AgentView) -> Fact:
     return Fact(4, "requests", chunks)
 
 
-def _time(agent: AgentView) -> Fact:
+def _time(view: View, agent: AgentView) -> Fact:
     each = short_duration(agent.served_s / agent.finished) if agent.finished else NOTHING
     chunks: list[Chunk] = [
         (0, counted(each, "a request")),
         *([(0, counted(short_duration(agent.waiting_s), "current wait", "wait"))] if agent.waiting_s else []),
-        (1, counted(short_duration(agent.waited_s), "waited in total")),
+        *([] if _waits_unknown(view) else [(1, counted(short_duration(agent.waited_s), "waited in total"))]),
         (2, named("last first token after", short_duration(agent.ttft_s))),
     ]
     return Fact(5, "time", chunks)
+
+
+def _waits_unknown(view: View) -> bool:
+    return view.lacks("refusals") or view.lacks("durations")
 
 
 def _errors(agent: AgentView, own: Sequence[RequestView]) -> Fact:
@@ -163,8 +177,9 @@ def render_tokens(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     cells, rows = pen.body_size(width, height)
     agent = view.agent
     own = [request for request in view.requests if agent is not None and request.agent == agent.name]
-    if not own or cells <= _SCALE:
-        return pen.message("Tokens over time", "Tokens appear here with its first answer.", width, height)
+    if not own or cells <= _SCALE or view.lacks("tokens"):
+        why = UNMETERED if view.lacks("tokens") else "Tokens appear here with its first answer."
+        return pen.message("Tokens over time", why, width, height)
     now = view.snapshot
     start = min(request.arrived_at for request in own)
     axis = ending(start, now.at, cells - _SCALE)
@@ -259,9 +274,9 @@ def _tall(view: View, agent: AgentView, cells: int, rows: int, pen: Pen) -> list
     url = Target(view.address_of(agent), agent.name, token=view.token).base
     parts: list[list[Row]] = [
         _who(agent, cells, pen),
-        _tokens(agent, pen),
-        _money(agent, pen),
-        _requests(agent, cells),
+        [labelled("tokens", ("not recorded", "dim"))] if view.lacks("tokens") else _tokens(agent, pen),
+        [] if view.lacks("tokens") else _money(agent, pen),
+        _requests(view, agent, cells),
         [[("base URL for it, y copies it", "dim")], *hanging(url, "info", cells)],
         _keys_listed(view, cells),
     ]
@@ -372,7 +387,7 @@ def _money(agent: AgentView, pen: Pen) -> list[Row]:
     return [*rows, labelled("", (blind(budget), "wait"))] if blind(budget) else rows
 
 
-def _requests(agent: AgentView, cells: int) -> list[Row]:
+def _requests(view: View, agent: AgentView, cells: int) -> list[Row]:
     refused = f", {short_count(agent.refused)} refused" if agent.refused else ""
     facts = (
         ("requests", short_count(agent.requests), "strong", ""),
@@ -388,7 +403,14 @@ def _requests(agent: AgentView, cells: int) -> list[Row]:
         ("waited", short_duration(agent.waited_s), "text", " in total"),
         ("1st token", short_duration(agent.ttft_s), "text", " of the last answer"),
     )
-    rows = [labelled(label, (f"{value:>6}", role), (more, "dim")) for label, value, role, more in facts]
+    unknown = {"failed", "retried OK"} if view.lacks("refusals") and not agent.failed else set()
+    unknown |= {"waited"} if _waits_unknown(view) else set()
+    rows = [
+        labelled(label, (f"{NOTHING:>6}", "dim"), (" not recorded", "dim"))
+        if label in unknown
+        else labelled(label, (f"{value:>6}", role), (more, "dim"))
+        for label, value, role, more in facts
+    ]
     error, role = last_error(agent)
     errors = wrapped(error or "none", cells - _LABEL - 1)[:2]
     return rows + [labelled("last error" if n == 0 else "", (f" {line}", role)) for n, line in enumerate(errors)]
@@ -406,8 +428,8 @@ def _short(view: View, agent: AgentView, cells: int, rows: int, pen: Pen) -> lis
     if agent.last_error:
         address.append((0, named("last error", last_error(agent)[0])))
     keys = [(rank, key_hint(key, what)) for rank, (key, what) in enumerate(effects(view))]
-    spent = [*budget_fact(agent, pen, 8, view.live).chunks, *requests_fact(agent).chunks]
-    facts = [tokens_fact(agent, with_cost=True), Fact(0, "", spent), Fact(0, "", address), Fact(0, "", keys)]
+    spent = [*budget_fact(agent, pen, 8, view.live).chunks, *requests_fact(view, agent).chunks]
+    facts = [tokens_fact(view, agent, with_cost=True), Fact(0, "", spent), Fact(0, "", address), Fact(0, "", keys)]
     rest = fact_rows(facts, cells, len(facts), label=0)
     open_ = _open_short(view, agent, cells, max(1, rows - 1 - len(rest)), pen)
     return [*fact_rows([state_fact(agent, pen)], cells, 1, label=0), *open_, *rest]

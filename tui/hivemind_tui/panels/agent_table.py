@@ -34,6 +34,7 @@ _RANKS = {("activity", 1): 4, ("activity", 2): 4, ("in_flight", 1): 3, ("in_flig
 """Ranks of columns where there is room for the first or the second of these."""
 _NAME, _REASON = 18, 26
 """Least widths of names and reasons in a table of that many cells."""
+UNMETERED = "The recording doesn't hold tokens."
 _NO_AGENT = "No agent yet. Each appears here with its first request."
 _QUIET = ("idle", "ended", "stopped", "spent")
 _WAITING = ("queued", "retry", "held", "spent", "pending")
@@ -194,8 +195,11 @@ def _table(view: View, cells: int) -> Table[AgentView]:
     """Return the columns that have a use now, in the widths for so many cells."""
     room, long_s = sum(cells >= least for least in _ROOMS), view.snapshot.alert_limits.wait_s
     by_id = {column.id: _suited(column, room, long_s) for column in AGENTS.columns}
+    for column in view.unrecorded_columns & by_id.keys():
+        del by_id[column]
     if _chosen:
-        columns = [replace(by_id[name], rank=rank) for rank, name in enumerate(_chosen, 1)]
+        chosen = (name for name in _chosen if name in by_id)
+        columns = [replace(by_id[name], rank=rank) for rank, name in enumerate(chosen, 1)]
     else:
         used = _columns_used(Same(view.snapshot.agents))
         out = {"budget", "of", "machine", "refused"} - used

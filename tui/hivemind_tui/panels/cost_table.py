@@ -8,7 +8,7 @@ from textual.strip import Strip
 
 from hivemind.journal.past import Cost, TokenSpending
 from hivemind.text.humanise import short_count, short_dollars, short_plural
-from hivemind_tui.panels.agent_table import at_least, number
+from hivemind_tui.panels.agent_table import UNMETERED, at_least, number
 from hivemind_tui.render.format import clock, percent
 from hivemind_tui.render.pen import Pen, Span, call
 from hivemind_tui.render.table import Column, Rows, Table
@@ -55,6 +55,8 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     cells, rows = pen.body_size(width, height)
     back, snapshot = view.back, view.snapshot
     title = f"Cost by {back.by}"
+    if view.lacks("tokens"):
+        return pen.message(title, UNMETERED, width, height)
     answer = back.shown("cost", snapshot.at)
     if answer is None:
         why = back.trouble or back.note("cost", snapshot.at)

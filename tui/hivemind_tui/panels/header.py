@@ -313,11 +313,12 @@ def _totals(view: View) -> list[Chunk]:
     raised = {alert.about for alert in snapshot.alerts if alert.rule == "died"}
     seen = raised - {alert.about for alert in unacknowledged(snapshot.alerts) if alert.rule == "died"}
     died = sum(agent.state == "died" and agent.name not in seen for agent in snapshot.agents)
+    blind = not totals.failed and view.lacks("refusals")
     recovered = "agent recovered" if totals.agents_recovered == 1 else "agents recovered"
     chunks: list[Chunk] = [
         (6, counted(short_count(totals.requests), "request" if totals.requests == 1 else "requests", "strong")),
         (5, counted(short_count(totals.finished), "answered", "ok")),
-        (0, counted(short_count(totals.failed), "failed", "bad" if totals.failed else "dim")),
+        (0, [] if blind else counted(short_count(totals.failed), "failed", "bad" if totals.failed else "dim")),
         (0, counted(f"{died}", "agent died" if died == 1 else "agents died", "bad") if died else []),
         (0, counted(short_count(totals.refused), "refused", "wait") if totals.refused else []),
         (0, counted(short_count(totals.retried_ok), "retried OK", "recover") if totals.retried_ok else []),

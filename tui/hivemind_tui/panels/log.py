@@ -150,7 +150,7 @@ def _about(view: View, row: LogRow, cells: int, pen: Pen) -> list[Row]:
     who = row.line.who
     agent = next((agent for agent in view.snapshot.agents if agent.name == who), None)
     if agent is not None and len(row.who) == 1:
-        facts = [state_fact(agent, pen), requests_fact(agent), tokens_fact(agent, with_cost=True)]
+        facts = [state_fact(agent, pen), requests_fact(view, agent), tokens_fact(view, agent, with_cost=True)]
         name = linked(agent.name, "info", call("app.open_agent", agent.name))
         return [[], [(fit("agent", _LABEL), "dim"), name], *fact_rows(facts, cells, len(facts), label=_LABEL)]
     lane = next((lane for lane in view.snapshot.lanes if who in (lane.state.lane, lane.state.upstream)), None)

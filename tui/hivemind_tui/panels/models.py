@@ -6,7 +6,7 @@ from textual.strip import Strip
 
 from hivemind.text.humanise import short_count, short_dollars
 from hivemind.world.snapshot import ModelView
-from hivemind_tui.panels.agent_table import at_least
+from hivemind_tui.panels.agent_table import UNMETERED, at_least
 from hivemind_tui.render.format import fit, percent
 from hivemind_tui.render.pen import Chunk, Pen, Row, cells_of, fitting
 from hivemind_tui.render.rows import named
@@ -35,7 +35,8 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     cells, rows = pen.body_size(width, height)
     models = sorted(view.snapshot.models, key=lambda each: (-each.dollars, -each.usage.total))
     if not models:
-        return pen.message("Cost by model", "Models appear here once one was used.", width, height)
+        why = UNMETERED if view.lacks("tokens") else "Models appear here once one was used."
+        return pen.message("Cost by model", why, width, height)
     dollars = sum(each.dollars for each in models)
     whole = dollars or float(sum(each.usage.total for each in models)) or 1.0
     each = _rows_each(cells)

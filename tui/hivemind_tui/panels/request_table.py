@@ -120,7 +120,9 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     now = view.snapshot
     waiting = {ticket.ticket: ticket for ticket in now.queue}
     room = cells - (len(listed) >= rows)  # a list that is longer has a scrollbar
-    suited = _suited(_table(now.at, now.wall - now.at), room, waiting)
+    table = _table(now.at, now.wall - now.at)
+    table = replace(table, columns=tuple(each for each in table.columns if each.id not in view.unrecorded_columns))
+    suited = _suited(table, room, waiting)
     body = render_table(suited, _rows(view), cells, rows, pen)
     note = join(hidden_order(suited, order.sort, suited.placed(room)), _note(view))
     return pen.frame("Requests", note, body, width, height)

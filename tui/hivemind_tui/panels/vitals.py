@@ -26,7 +26,13 @@ _LEAST_TILE = 15
 _NEAR, _FULL = 0.8, 0.97
 """Shares of the limit of tokens that are worth a colour."""
 _MANY_ERRORS, _MOST_ERRORS = 0.1, 0.5
-_METERED = ("TOKENS", "SPEND")
+_NEEDS = {
+    **dict.fromkeys(("TOKENS", "SPEND"), ("tokens",)),
+    "ERRORS": ("refusals",),
+    "WAIT": ("refusals", "durations"),
+    "FIRST TOKEN": ("first tokens",),
+}
+"""What a recording must hold for a vital."""
 _SOON_S = 90.0
 """An end that is nearer is told in seconds, not by the clock."""
 
@@ -59,7 +65,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """Return one row, or from three rows on a tile for each: its name, its figure, and a sparkline."""
     if height <= 0 or width <= 2:
         return [pen.row(max(0, width))] * max(0, height)
-    vitals = [each for each in vitals_of(view.snapshot) if not (view.lacks("tokens") and each.label in _METERED)]
+    vitals = [each for each in vitals_of(view.snapshot) if not any(map(view.lacks, _NEEDS.get(each.label, ())))]
     now = int(view.snapshot.at / view.snapshot.vitals.step_s)
     rows = _tiles(vitals, width, now, pen) if height >= 3 else [_row(vitals, width, now, pen)]
     return rows + [pen.row(width)] * (height - len(rows))

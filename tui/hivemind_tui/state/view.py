@@ -32,6 +32,14 @@ from hivemind_tui.state.log_rows import SEVERITIES, LogRow, Same, pinned_once, r
 from hivemind_tui.state.tree import Branch, branched
 from hivemind_tui.whatif.state import WhatIf
 
+_COLUMNS_OF = {
+    "tokens": ("in", "out", "cost", "cached", "activity"),
+    "first tokens": ("ttft",),
+    "refusals": ("fail", "retried_ok", "waited"),
+    "durations": ("took", "waited"),
+}
+"""By what a recording may lack."""
+
 PAGES = ("overview", "agents", "requests", "tuning", "log", "tasks", "fleet", "cost")
 """Pages with a number; `start` is shown until the first request, `agent` and `request` are one level down."""
 OF_AGENTS = frozenset({"overview", "agents"})
@@ -148,6 +156,12 @@ class View:
     def lacks(self, name: str) -> bool:
         """Whether it is a recording that holds this of no request, one of :data:`~hivemind.journal.records.UNKNOWN`."""
         return self.playback is not None and name in self.playback.unknown
+
+    @property
+    def unrecorded_columns(self) -> frozenset[str]:
+        """Columns of tables that would say 0 of what a recording doesn't hold."""
+        lacking = self.playback.unknown if self.playback is not None else ()
+        return frozenset(column for name in lacking for column in _COLUMNS_OF.get(name, ()))
 
     @property
     def agents(self) -> tuple[AgentView, ...]:
