@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Annotated
@@ -135,6 +135,8 @@ class ParsedAttempt:
     usage: Usage | None
     content: bool
     """Some of the answer came."""
+    unseen: Sequence[str] = ()
+    """What no recording of this kind holds, of :data:`~hivemind.journal.records.UNKNOWN`."""
 
 
 def parse_entry(entry: Entry, claims: Claims) -> ParsedAttempt | None:
