@@ -265,7 +265,7 @@ def test_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [
         (b"", "is empty"),
         (b"hello", f"is none of the recordings that are read: {FORMATS}"),
-        (b"\x1f\x8b\x08rest", "is packed with gzip; unpack it first, as with gunzip -k"),
+        (b"\x1f\x8b\x08rest", "can't be unpacked to its end"),
         (b'{"v":1,"event":"JournalBegan"}', "is a journal already; give its path wherever one is asked for"),
         (b'{"log": 5}', "isn't a HAR file: it has no log with entries"),
         (b'{"log": {"entries": []}}', "no request of a model is in it"),

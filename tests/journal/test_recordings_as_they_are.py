@@ -156,3 +156,13 @@ def test_exports(
     read = [event.readings for event in journal.events() if isinstance(event, ev.LimitsRead)]
     assert [each.limit for readings in read for each in readings] == stated
     assert b"CANARY" not in journal.path.read_bytes()
+
+
+def test_codex_beside_claude_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What one program doesn't write down is unknown of its requests alone, and the other's are foretold."""
+    both, state = (str(CODE), str(PLAN)), ("--state-dir", str(tmp_path))
+    assert main(["journal", "import", *both, "--name", "it", *state]) == 0
+    unknown = open_journal(find("it", tmp_path)).began.unknown
+    assert (unknown["refusals"], unknown["starts"], unknown["first tokens"], unknown["limits"]) == (3, 3, 11, 11)
+    assert main(["look-back", *both, *state]) == 0
+    assert "with HiveMind     (of all but Codex) " in capsys.readouterr().out

@@ -21,10 +21,10 @@ from hivemind.cli.plugin import Command
 from hivemind.cli.progress import Progress
 from hivemind.console import print_json, printable
 from hivemind.errors import UsageError
-from hivemind.journal.importers import FORMATS
+from hivemind.journal.importers import FORMATS, codex
 from hivemind.journal.importers.looking_back import LookBack, PlanSeen, look_back
 from hivemind.journal.importers.making import journal_of, key_of
-from hivemind.journal.importers.sources import FOLDER, HTTP, Shelf, find_sources, tales_of
+from hivemind.journal.importers.sources import FOLDER, HTTP, Found, Shelf, find_sources, tales_of
 from hivemind.journal.importers.told import stated_dollars, without_copies
 from hivemind.prices import prices_at
 from hivemind.providers.published import Published, published
@@ -67,9 +67,12 @@ def _run(namespace: argparse.Namespace) -> int:
         seen = look_back(told, prices_at(max(each.at for each in told)))
         seen.stated_dollars = stated_dollars(tales)
         progress.tell("simulating...")
-        foretold = _foretold(
-            [str(each.path) for each in found.sources], state, f"{key_of(found, None)}-{namespace.tier or ''}", tier
-        )
+        # Beside logs that hold refusals, those that don't (Codex) would leave nothing to say.
+        telling = [each for each in found.sources if each.kind != codex.NAME] or found.sources
+        only = "" if len(telling) == len(found.sources) else "(of all but Codex) "
+        key = f"{key_of(Found(telling), None)}-{namespace.tier or ''}"
+        if foretold := _foretold([str(each.path) for each in telling], state, key, tier):
+            foretold = f"{only}{foretold}"
     if namespace.json:
         return print_json(
             {**vars(seen), "plan": {name: vars(each) for name, each in seen.plan.items()}, "foretold": foretold or None}

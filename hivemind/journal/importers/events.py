@@ -135,18 +135,20 @@ class EventBuilder:
             self._limits_at[lane, name] = at
             yield ev.LimitsRead(at, lane, name, readings)
 
-    def unknown(self, requests: Sequence[Sequence[ParsedAttempt]], unseen: Iterable[str]) -> dict[str, int]:
-        """What the recording doesn't hold, and of how many requests; `unseen`: what no such recording does."""
-        counts = Counter(dict.fromkeys(unseen, len(requests)))
+    def unknown(self, requests: Sequence[Sequence[ParsedAttempt]]) -> dict[str, int]:
+        """What the recording doesn't hold, and of how many requests."""
+        counts: Counter[str] = Counter()
         for tries in requests:
             last = tries[-1]
+            counts.update({*last.unseen} - {"limits", "first tokens"})
             answered = last.failure is None and not last.left
             # What a refusal states in words is how much is allowed, and not what is left.
             left = (each.remaining for tried in tries for each in tried.limits.readings)
             counts["limits"] += all(each is None for each in left)
             counts["durations"] += not last.entry.timed
             counts["tokens"] += answered and last.usage is None
-            counts["first tokens"] += answered and last.facts.stream and last.entry.first_at is None
+            never = "first tokens" in last.unseen
+            counts["first tokens"] += never or (answered and last.facts.stream and last.entry.first_at is None)
             counts["errors"] += any(
                 tried.failure is not None and tried.failure.message == UNEXPLAINED for tried in tries
             )

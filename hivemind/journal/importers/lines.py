@@ -35,7 +35,7 @@ _DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile, zstd.ZstdError)
 
 @contextmanager
 def unpacked(path: Path) -> Iterator[IO[bytes]]:
-    """A file to read, unpacked if gzip or zstd packed it, as Codex does with its older rollouts.
+    """A file to read, unpacked if gzip or zstd packed it; Codex does so with old rollouts, where that is enabled.
 
     Raises: UsageError: it can't be read, or not to its end.
     """

@@ -60,7 +60,7 @@ def make_journal(
     folder = folder_in(state_dir) if folder is None else folder
     counts: Counter[str] = Counter()
     with gc_paused():
-        tries, tales = understood(found, Shelf(state_dir), counts, tell)
+        tries = understood(found, Shelf(state_dir), counts, tell)
         if not tries:
             named = str(found.sources[0].path) if len(found.sources) == 1 else plural(len(found.sources), "file")
             raise UsageError(f"{named}: no request of a model is in it{_left_out(counts)}")
@@ -79,7 +79,7 @@ def make_journal(
             upstreams=builder.upstreams,
             bodies=bodies,
             source=" and ".join(kinds),
-            unknown=builder.unknown(requests, dict.fromkeys(each for tale in tales for each in tale.unseen)),
+            unknown=builder.unknown(requests),
             imported=len(requests),
         )
         path = _write(folder, name, [first, *events, JournalEnded(events[-1].at)])

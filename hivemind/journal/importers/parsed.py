@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import Annotated
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
 
 from hivemind.agent_names import LOOKS_LIKE_A_KEY, BadName, normalised
 from hivemind.providers.base import Facts, Limits, StreamForm, Tap, TapState
@@ -95,13 +95,13 @@ class Entry(Struct):
     ended_at: float
     status: int
     """0: there was no answer."""
-    answer_headers: Headers = field(default_factory=list)
+    answer_headers: Headers = msgspec.field(default_factory=list)
     answer: bytes = b""
     whole: bool = True
     """False: the recorder didn't keep all of the answer."""
     error: str = ""
     """The recorder's own words on why there is no answer, or not all of it."""
-    hints: Hints = field(default_factory=Hints)
+    hints: Hints = msgspec.field(default_factory=Hints)
     timed: bool = True
     """False: when it ended isn't recorded, and `ended_at` is no later than that."""
 
@@ -133,6 +133,8 @@ class ParsedAttempt(Struct, frozen=True):
     usage: Usage | None
     content: bool
     """Some of the answer came."""
+    unseen: Sequence[str] = ()
+    """What no recording of this kind holds, of :data:`~hivemind.journal.records.UNKNOWN`."""
 
 
 def parse_entry(entry: Entry, claims: Claims) -> ParsedAttempt | None:

@@ -271,9 +271,9 @@ class Shelf:
 
 def understood(
     found: Found, shelf: Shelf, counts: Counter[str], tell: Tell = lambda done, of: None
-) -> tuple[list[ParsedAttempt], list[Tale]]:
-    """The requests of models, and what the files tell besides; entries that aren't are counted by why, files that
-    can't be read are noted. `tell` is called with the files that are done, and all."""
+) -> list[ParsedAttempt]:
+    """The requests of models; entries that aren't are counted by why, files that can't be read are noted. `tell` is
+    called with the files that are done, and all."""
     claims, made = Claims(KnownNames(), AgentSettings()), Understanding()
     tries: list[ParsedAttempt] = []
 
@@ -282,8 +282,9 @@ def understood(
         tries.extend(_parsed(entries, claims, counts))
 
     tales = tales_of(found, shelf, counts, tell, parse)
-    tries += [made.attempt(told) for told in without_copies(tales)]
-    return tries, tales
+    unseen = {id(told): tale.unseen for tale in tales for told in tale.attempts}
+    tries += [made.attempt(told, unseen[id(told)]) for told in without_copies(tales)]
+    return tries
 
 
 def tales_of(

@@ -3,7 +3,7 @@ bodies."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -118,8 +118,8 @@ class Understanding:
         self._tickets: dict[tuple[str, str], int] = {}
         self._identities: dict[tuple[str, str, str, str], Identity] = {}
 
-    def attempt(self, told: Told) -> ParsedAttempt:
-        """The same as of an entry."""
+    def attempt(self, told: Told, unseen: Sequence[str] = ()) -> ParsedAttempt:
+        """The same as of an entry; `unseen`: what its file doesn't record."""
         key = (told.source, told.session, told.agent, told.parent)
         if (identity := self._identities.get(key)) is None:
             identity = self._identities[key] = self._identity(told)
@@ -153,6 +153,7 @@ class Understanding:
             left=told.left,
             usage=told.usage,
             content=told.first is not None,
+            unseen=unseen,
         )
 
     def _identity(self, told: Told) -> Identity:

@@ -116,7 +116,14 @@ def _fitted(journals: Journals, trace: Trace, figures: Figures, of: int, tier: t
     configs = {key: lane.config or _assumed(lane) for key, lane in lanes.items()}
     seen = Seen(providers, configs, [])
     if "limits" in trace.began.unknown:
-        seen = with_limits(providers, configs, by_lane, tier, lacks=trace.began.lacks)
+        seen = with_limits(
+            providers,
+            configs,
+            by_lane,
+            tier,
+            hides_refusals="refusals" in trace.began.unknown,
+            hides_durations=trace.began.lacks("durations"),
+        )
     elif tier:
         raise UsageError("--tier: the recording holds the provider's own limits")
     return Recording(

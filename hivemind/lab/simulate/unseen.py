@@ -7,7 +7,7 @@ refusals that no limit explains, nothing is foretold.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -43,11 +43,13 @@ def with_limits(
     requests: Mapping[str, Sequence[RequestStep]],
     tier: tuple[Published, ...],
     *,
-    lacks: Callable[[str], bool],
+    hides_refusals: bool,
+    hides_durations: bool,
 ) -> Seen:
-    """Complete what a recording without limits shows; `lacks`: whether it has nothing of something."""
+    """Complete what a recording without limits shows. `hides_refusals`: of some requests it holds no attempts that were
+    refused; `hides_durations`: of none it holds how long they took."""
     seen = Seen(dict(providers), dict(lanes), [])
-    if lacks("durations"):
+    if hides_durations:
         return replace(seen, unsaid="it doesn't hold how long requests took")
     for key, provider in providers.items():
         if any(limit.reported for limit in provider.limits):
@@ -69,7 +71,7 @@ def with_limits(
             if whole_seconds is not None and provider.untold.limits:
                 untold = provider.untold.reported(whole_seconds=whole_seconds)
                 seen.providers[key] = replace(provider, limits=list(untold.limits), untold=untold)
-        elif lacks("refusals"):
+        elif hides_refusals:
             return replace(
                 seen, unsaid=f"it holds neither the limits of {upstream} nor what was refused{_named(provider)}"
             )
