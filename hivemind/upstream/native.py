@@ -43,6 +43,8 @@ _AGAIN_S, _AGAIN_GROWS = 0.02, 1.5
 """A server at home is connected to anew after this time, and then after ever longer ones. One that has more connections
 waiting than its backlog holds (mlx_lm.server's is 5) drops further ones, which the system tries again only after a
 second, then after two more. Elsewhere a connection may take that long."""
+_TURNS = 3
+"""Turns of the loop until it surely has seen that a connection stands, after it was held up for longer than that."""
 _KEEPALIVE_IDLE_S = 60
 
 
@@ -60,7 +62,7 @@ class NativeUpstream:
     ) -> None:
         """`outbox` gathers the writes of a turn, where there is one."""
         self._origin = origin
-        self._again_s = _AGAIN_S if is_local(origin.host) else None
+        self._is_home = is_local(origin.host)
         self._context = context if origin.tls else None
         self._timeouts = timeouts
         self._pool = Pool(max_idle)
@@ -137,22 +139,44 @@ class NativeUpstream:
     async def _open(self, connection: Connection) -> None:
         loop = asyncio.get_running_loop()
         origin = self._origin
-        addresses, again_s = await _addresses(origin, loop), self._again_s
-        while True:
-            try:
-                async with asyncio.timeout(again_s) as patience:
-                    sock = await aiohappyeyeballs.start_connection(
-                        addresses, happy_eyeballs_delay=_SECOND_ADDRESS_S, interleave=1, loop=loop
-                    )
-                break
-            except TimeoutError:
-                if again_s is None or not patience.expired():
-                    raise
-            again_s *= _AGAIN_GROWS
+        sock = await self._reach(await _addresses(origin, loop), loop)
         _enable_keepalive(sock)
         await loop.create_connection(
             lambda: connection, sock=sock, ssl=self._context, server_hostname=origin.host if origin.tls else None
         )
+
+    async def _reach(
+        self, addresses: Sequence[aiohappyeyeballs.AddrInfoType], loop: asyncio.AbstractEventLoop
+    ) -> socket.socket:
+        """Connect to the first address that answers, at home anew as long as none does."""
+        again_s = _AGAIN_S
+        while True:
+            reaching = aiohappyeyeballs.start_connection(
+                addresses,
+                happy_eyeballs_delay=again_s / 2 if self._is_home else _SECOND_ADDRESS_S,
+                interleave=1,
+                loop=loop,
+            )
+            if not self._is_home:
+                return await reaching
+            task = loop.create_task(reaching)
+            try:
+                await asyncio.wait((task,), timeout=again_s)
+                for _ in range(_TURNS):
+                    if task.done():
+                        return task.result()
+                    await asyncio.sleep(0)
+            except asyncio.CancelledError:
+                _give_up(task)
+                raise
+            _give_up(task)
+            again_s *= _AGAIN_GROWS
+
+
+def _give_up(task: asyncio.Task[socket.socket]) -> None:
+    """Cancel a connection that isn't needed any more, or close it if it stands."""
+    if not task.cancel() and not task.cancelled() and task.exception() is None:
+        task.result().close()
 
 
 async def _addresses(origin: Origin, loop: asyncio.AbstractEventLoop) -> Sequence[aiohappyeyeballs.AddrInfoType]:
