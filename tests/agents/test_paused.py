@@ -47,8 +47,10 @@ class Plan:
     lasts_s: float
     whole_at: float = math.inf
     asked: list[float] = field(default_factory=list)
+    open: dict[asyncio.StreamWriter, asyncio.Task[Any] | None] = field(default_factory=dict)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.open[writer] = asyncio.current_task()
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).lower()
@@ -57,6 +59,7 @@ class Plan:
                 writer.write(self._answer())
                 await writer.drain()
         writer.close()
+        del self.open[writer]
 
     def _answer(self) -> bytes:
         now = time.time()
@@ -84,6 +87,10 @@ async def served(plan: Plan) -> AsyncIterator[str]:
     server = await asyncio.start_server(plan.serve, "127.0.0.1", 0)
     async with server:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    for writer, task in [*plan.open.items()]:
+        writer.close()
+        if task is not None:
+            await asyncio.wait((task,))
 
 
 def moments(folder: Path, what: str) -> list[float]:
