@@ -220,7 +220,7 @@ class Lane:
         if ticket.cached and ticket.warm_until <= now:
             self.estimators.guess_cached(ticket, now)
         window_s = allowance.delay_s(now, ticket)
-        if self.queue.warm_first(ticket):
+        if self.queue.waiting > 1 and self.queue.warm_first(ticket):
             window_s = max(window_s, allowance.spaced_s(now))
         if window_s > 0 and self.config.grows:
             grown, window_s = allowance.grow(now, ticket, self.aimd.settle_s)

@@ -103,28 +103,32 @@ class Estimators:
         caching, request = self.caching, ticket.request
         if caching is None:
             return None
-        read, tokens = usage.cache_read_tokens, caching.tokens(usage)
-        if not tokens:
+        read, unread = usage.cache_read_tokens, usage.cache_write_tokens + usage.input_tokens
+        if not (tokens := caching.tokens(usage)):
             return None
         own, size_chars = self._agents.get(request.agent), request.size_chars
         if own is None or (mine := own.get(request.model)) is None:
             mine = self._add(request)
         if (cache := mine.cache) is None:
             cache = mine.cache = Cached(size_chars)
-        continued, expired_at = cache.begins(size_chars), cache.until + ON_THE_WAY_S
-        warm = began_at < cache.until and continued and SHRUNK * size_chars <= cache.size_chars
-        lost = cache.tokens - read if continued and began_at >= cache.until else 0
+        until, before, lost = cache.until, cache.size_chars, 0
+        expired_at, continued = until + ON_THE_WAY_S, SHRUNK * before <= size_chars
+        warm = began_at < until and continued and SHRUNK * size_chars <= before
+        if continued and began_at >= until:
+            lost = cache.tokens - read
         last: Cached | None = ticket.agent.cache
-        ticket.agent.cache = cache
-        if last is not None and last is not cache and ticket.granted_at < last.until + ON_THE_WAY_S:
-            elsewhere = last.tokens - read if last.begins(size_chars) and SHRUNK * size_chars <= last.size_chars else 0
-            if elsewhere > 0:
-                lost, expired_at = elsewhere, math.inf
-        cache.kept_s = caching.keeps_s(usage, cache.kept_s)
+        if last is not cache:
+            ticket.agent.cache = cache
+            if last is not None and ticket.granted_at < last.until + ON_THE_WAY_S and last.begins(size_chars):
+                elsewhere = last.tokens - read
+                if elsewhere > 0 and SHRUNK * size_chars <= last.size_chars:
+                    lost, expired_at = elsewhere, math.inf
+        if usage.cache_write_tokens or not cache.kept_s:
+            cache.kept_s = caching.keeps_s(usage, cache.kept_s)
         cache.until = began_at + cache.kept_s - ON_THE_WAY_S
         cache.tokens = tokens - tokens % STEP if caching.automatic else tokens
-        cache.new, cache.size_chars = usage.total_input - tokens, size_chars
-        return None if warm and lost <= 0 else (max(0, min(lost, usage.total_input - read)), expired_at)
+        cache.new, cache.size_chars = read + unread - tokens, size_chars
+        return None if warm and lost <= 0 else (max(0, min(lost, unread)), expired_at)
 
     def fresh_input(self, ticket: Ticket, so_far: Usage | None) -> float:
         """Return the input tokens that an answer which begins had to compute: as stated, else by the agent's last

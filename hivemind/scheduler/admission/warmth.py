@@ -32,7 +32,9 @@ class Caching(Struct, frozen=True):
 
     def tokens(self, usage: Usage) -> int:
         """Return how many tokens of a prompt are in the cache when the answer to it has begun; 0: too few."""
-        tokens = usage.cached + (usage.input_tokens if self.automatic else 0)
+        tokens = usage.cache_read_tokens + usage.cache_write_tokens
+        if self.automatic:
+            tokens += usage.input_tokens
         return tokens if tokens >= LEAST else 0
 
     def keeps_s(self, usage: Usage, before_s: float) -> float:
