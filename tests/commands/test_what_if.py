@@ -183,7 +183,7 @@ def test_by_name(journal: Path, capsys: pytest.CaptureFixture[str], tmp_path: Pa
         ),
         (
             ["--set", "provider.teir=x2"],
-            "provider.teir: nothing of that name can be asked about a provider; there are limits, requests, ",
+            "provider.teir: nothing of that name can be asked about a provider; did you mean tier?",
         ),
         (["--scenario", "none.toml"], "--scenario none.toml: No such file or directory"),
         (["--force"], "--force: goes with --out"),
