@@ -11,9 +11,9 @@ import asyncio
 import random
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
 
 import msgspec
+from msgspec.structs import asdict
 from starlette.types import Receive, Scope, Send
 
 from benchmarks.perf.upstream import READY
