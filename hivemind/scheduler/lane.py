@@ -461,7 +461,7 @@ class Lane:
         if so_far is not None and not whole:
             ticket.kept = True
             news = self.estimators.keep(ticket, so_far, now)
-            if ticket.ahead or (news is not None and (news[0] or len(ticket.agent.tickets) > 1)):
+            if ticket.ahead or news is not None:
                 self._cached_anew(now, ticket, so_far, news)
         if ticket.fault is not None:
             self._faults.answered(now, ticket.fault)

@@ -97,9 +97,9 @@ class Estimators:
             ticket.cached = cache.expected(now, request.size_chars, ticket.estimated_input, chars_per_token)
 
     def keep(self, ticket: Ticket, usage: Usage, began_at: float) -> tuple[int, float] | None:
-        """Note what of its prompt the provider keeps from then on, when the answer began. Unless that is only kept for
-        longer, return how many tokens weren't read since they had expired, and when that was; infinity: since they are
-        in the cache of the model or the upstream that the agent used before."""
+        """Note what of its prompt the provider keeps from then on, when the answer began. Return how many tokens weren't
+        read since they had expired, and when that was; infinity: since they are in the cache of the model or the
+        upstream that the agent used before. None: none, and no other ticket of the agent is concerned."""
         caching, request = self.caching, ticket.request
         if caching is None:
             return None
@@ -112,9 +112,8 @@ class Estimators:
         if (cache := mine.cache) is None:
             cache = mine.cache = Cached(size_chars)
         until, before, lost = cache.until, cache.size_chars, 0
-        expired_at, continued = until + ON_THE_WAY_S, SHRUNK * before <= size_chars
-        warm = began_at < until and continued and SHRUNK * size_chars <= before
-        if continued and began_at >= until:
+        expired_at = until + ON_THE_WAY_S
+        if began_at >= until and SHRUNK * before <= size_chars:
             lost = cache.tokens - read
         last: Cached | None = ticket.agent.cache
         if last is not cache:
@@ -128,7 +127,10 @@ class Estimators:
         cache.until = began_at + cache.kept_s - ON_THE_WAY_S
         cache.tokens = tokens - tokens % STEP if caching.automatic else tokens
         cache.new, cache.size_chars = read + unread - tokens, size_chars
-        return None if warm and lost <= 0 else (max(0, min(lost, unread)), expired_at)
+        if lost <= 0:
+            grown = began_at < until and SHRUNK * before <= size_chars and SHRUNK * size_chars <= before
+            return None if grown or len(ticket.agent.tickets) == 1 else (0, expired_at)
+        return min(lost, unread), expired_at
 
     def fresh_input(self, ticket: Ticket, so_far: Usage | None) -> float:
         """Return the input tokens that an answer which begins had to compute: as stated, else by the agent's last

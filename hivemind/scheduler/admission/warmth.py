@@ -75,9 +75,10 @@ class Cached(Struct, eq=False):
 
     def expected(self, now: float, size_chars: int, estimated: int, chars_per_token: float) -> int:
         """Return the tokens that a prompt of this size, sent now, will likely read from the cache."""
-        if now >= self.until or not self.begins(size_chars):
+        grown = size_chars - self.size_chars
+        if now >= self.until or (grown < 0 and not self.begins(size_chars)):
             return 0
         read = estimated - self.new
-        if size_chars > self.size_chars:
-            read -= int((size_chars - self.size_chars) / chars_per_token)
+        if grown > 0:
+            read -= int(grown / chars_per_token)
         return read if read > 0 else 0
