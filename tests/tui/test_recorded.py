@@ -115,6 +115,9 @@ async def test_what_a_recording_does_not_hold_is_no_zero(tmp_path: Path) -> None
         await wait_until(pilot, lambda: "tokens not recorded" in " ".join(seen(pilot, "agent-card").split()))
         assert "waited" not in seen(pilot, "agent-card")
         assert not {"OUT", "COST", "TOKENS"} & {*seen(pilot, "agents").split()}
+        await press(pilot, "3")
+        await wait_until(pilot, lambda: "#" in seen(pilot, "request-card"))
+        assert "answer 0s" not in " ".join(seen(pilot, "request-card").split())
         await press(pilot, "8")
         await wait_until(pilot, lambda: "The recording doesn't hold tokens." in seen(pilot, "costs"))
 

@@ -97,9 +97,9 @@ class Estimators:
             ticket.cached = cache.expected(now, request.size_chars, ticket.estimated_input, chars_per_token)
 
     def keep(self, ticket: Ticket, usage: Usage, began_at: float) -> tuple[int, float] | None:
-        """Note what of its prompt the provider keeps from then on, when the answer began. Return how many tokens weren't
-        read since they had expired, and when that was; infinity: since they are in the cache of the model or the
-        upstream that the agent used before. None: none, and no other ticket of the agent is concerned."""
+        """Note what of its prompt the provider keeps from then on, when the answer began. Return how many tokens
+        weren't read since they had expired, and when that was; infinity: since they are in the cache of the model or
+        the upstream that the agent used before. None: none, and no other ticket of the agent is concerned."""
         caching, request = self.caching, ticket.request
         if caching is None:
             return None

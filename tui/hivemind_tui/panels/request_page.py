@@ -73,11 +73,12 @@ def render_card(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     made = phases_of(request, view.snapshot.at)
     why = reason(view, request, pen) or (named("last error", request.last_error) if request.last_error else [])
     others = [*([why] if why else []), fitting(cells, _card_facts(request, pen))]
-    words = flowed(described(request, made, pen), cells)
+    unknown = view.lacks("durations")
+    words = flowed(described(request, () if unknown else made, pen), cells)
     if len(words) > min(2, rows - 1 - len(others)):
         words = flowed(summarised(request, made, pen), cells)[:2]
     body: list[Row] = [*words, *others]
-    if len(body) < rows:
+    if len(body) < rows and not unknown:
         axis = beginning(made[0].start_at, made[-1].end_at, cells - _SCALE)
         body.insert(0, [*bar(made, axis, pen), (f"{rounded(axis.span_s):>{_SCALE}}", "dim")])
     arrived = clock(request.arrived_at + view.snapshot.wall - view.snapshot.at)
