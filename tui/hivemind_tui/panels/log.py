@@ -9,6 +9,7 @@ from textual.strip import Strip
 
 from hivemind.text.humanise import short_duration, short_plural
 from hivemind.world.snapshot import Line
+from hivemind_tui.keys.keymap import BY_ID
 from hivemind_tui.panels import limits
 from hivemind_tui.panels.agent_page import requests_fact, state_fact, tokens_fact
 from hivemind_tui.render.format import clock, fit
@@ -45,7 +46,8 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     cut = SEVERITIES[view.log_severity][0]
     if not body:
         body.append([(_empty(view, cut), "dim")])
-    back = f"{short_plural(view.log_back, 'newer row')} below, G follows" if view.log_back else "following"
+    newer = f"{short_plural(view.log_back, 'newer row')} below, {BY_ID['last'].shown} follows"
+    back = newer if view.log_back else "following"
     kept = f"filter {view.log_filter}: {len(lines)} of {len(rows_of(view.log_lines))}" if view.log_filter else ""
     day = view.back.note("log", view.snapshot.at) if view.back.pinned else ""
     more = ", reading back" if view.log_sought else ""
