@@ -488,7 +488,10 @@ class ClientRetries:
                 return each
         if counted == 0 or (counted is None and not call.identity.named):
             return None  # the common case, decided before thousands of waiting exchanges are compared
-        alike = [each for each in self.waiting.get(agent, ()) if _same(each.call, call)]
+        due = call.head.deadline  # another one is a request of its own, which may have to go sooner
+        alike = [
+            each for each in self.waiting.get(agent, ()) if each.call.head.deadline == due and _same(each.call, call)
+        ]
         if not counted and alike and max(each.ticket.arrived_at for each in alike) > now - PARALLEL_WITHIN_S:
             return None  # one more parallel request
         return next((each for each in alike if each.ticket.waiting), None)

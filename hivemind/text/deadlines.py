@@ -13,17 +13,17 @@ _LONGEST_S = 366 * 86_400.0
 FORMS = "must be a span of time (90s, 1h30m), a time of day (18:00), or a date with a time (2026-12-24T18:00)"
 
 
-def parse_deadline(text: str, wall: float) -> float:
+def parse_deadline(text: str, wall: float, *, passed: bool = False) -> float:
     """Return the moment, in seconds since the epoch, that a text states: a span from `wall` on, a bare number of
     seconds, the next time that the local clock shows a time of day, or a date with a time, which without a zone is
-    local.
+    local. With `passed`, it may lie in the past year.
 
     Raises: ValueError: it states none, one that has passed, or one that is a year away.
     """
     at = moment_of(text, wall)
     if at is None:
         raise ValueError(FORMS)
-    if not wall < at <= wall + _LONGEST_S:
+    if not (wall - _LONGEST_S if passed else wall) < at <= wall + _LONGEST_S:
         raise ValueError("must be a moment from now on, within a year")
     return at
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
@@ -130,7 +131,7 @@ def test_worktrees_are_checked_with_the_plan(tmp_path: Path) -> None:
     assert nope == f"plan.yaml:4: task b: worktree nope: there is no such branch or commit in {tmp_path}"
     path = tmp_path / "plan.yaml"
     path.write_text(text.replace("nope", "main"))
-    plan = read_plan(path, "plan.yaml", unseen=True)
+    plan = read_plan(path, "plan.yaml", begun=True)
     assert [task.tree is not None for task in plan.tasks.values()] == [True, True, False]
 
 
@@ -360,3 +361,14 @@ def test_names_are_the_graphs(name: str) -> None:
 def test_spans_of_time(text: str, seconds: float | None) -> None:
     """Numbers with units, one after the other; a bare number is seconds."""
     assert parse_seconds(text) == seconds
+
+
+def test_a_deadline_that_passed(tmp_path: Path) -> None:
+    """A plan with one isn't begun, but a batch that has begun goes on, whose task may be done long ago."""
+    path = tmp_path / "plan.yaml"
+    passed = datetime.now() - timedelta(minutes=1)
+    path.write_text(f"tasks: {{late: {{command: 'true', deadline: '{passed:%Y-%m-%dT%H:%M:%S}'}}}}")
+    with pytest.raises(PlanError, match="must be a moment from now on"):
+        read_plan(path, "plan.yaml")
+    deadline = read_plan(path, "plan.yaml", begun=True).tasks["late"].deadline
+    assert deadline == int(passed.timestamp())

@@ -138,11 +138,17 @@ async def test_parallel_requests_stay_apart() -> None:
 
 @pytest.mark.parametrize(
     ("body", "header"),
-    [(STREAM_BODY, "x: y"), (PLAIN_BODY, "x-api-key: another"), (PLAIN_BODY, "authorization: Bearer another")],
-    ids=["another body", "another credential", "another credential elsewhere"],
+    [
+        (STREAM_BODY, "x: y"),
+        (PLAIN_BODY, "x-api-key: another"),
+        (PLAIN_BODY, "authorization: Bearer another"),
+        (PLAIN_BODY, "x-hivemind-deadline: 1h"),
+    ],
+    ids=["another body", "another credential", "another credential elsewhere", "another deadline"],
 )
 async def test_only_the_same_request_joins(body: bytes, header: str) -> None:
-    """Neither another body nor another credential makes a repetition, though credentials may share a lane."""
+    """Neither another body, another deadline nor another credential makes a repetition, though credentials may share a
+    lane."""
     async with busy([ANSWER]) as (proxy, _, _), raw(proxy.port) as one, raw(proxy.port) as two:
         await queued(proxy, one, PLAIN_BODY, depth=1)
         await two.send(request(TARGET, body, AGAIN, header))

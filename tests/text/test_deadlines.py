@@ -44,3 +44,10 @@ def test_what_states_none(text: str) -> None:
 def test_what_is_past_or_too_far(text: str) -> None:
     with pytest.raises(ValueError, match="from now on, within a year"):
         parse_deadline(text, WALL)
+
+
+def test_what_has_passed_and_may_have() -> None:
+    """As in a plan whose batch has begun: within a year."""
+    assert parse_deadline("2026-09-21T14:13:10Z", WALL, passed=True) == WALL - 10
+    with pytest.raises(ValueError, match="within a year"):
+        parse_deadline("2024-09-21T14:13:10Z", WALL, passed=True)

@@ -26,9 +26,9 @@ MOST_WAITS = 200_000
 _NUMBERED = re.compile(r"[1-9][0-9]{0,8}")
 
 
-def read_plan(path: Path, shown: str, *, unseen: bool = False) -> Plan:
-    """Read and check a plan; `shown` is its name as the user wrote it. With `unseen`, worktrees may begin at the last
-    commit also where files are changed since.
+def read_plan(path: Path, shown: str, *, begun: bool = False) -> Plan:
+    """Read and check a plan; `shown` is its name as the user wrote it. Of a batch that has `begun`, deadlines may have
+    passed, and worktrees may begin at the last commit also where files are changed since.
 
     Raises: PlanError: with a line for each mistake.
     """
@@ -36,7 +36,7 @@ def read_plan(path: Path, shown: str, *, unseen: bool = False) -> Plan:
     name = _name(document, path)
     lines = _tasks(document, name)
     try:
-        model = PlanModel.model_validate(document.data, context={"batch": name})
+        model = PlanModel.model_validate(document.data, context={"batch": name, "begun": begun})
     except ValidationError as error:
         for each in error.errors(include_url=False):
             document.wrong(*_explained(each, document))
@@ -50,7 +50,7 @@ def read_plan(path: Path, shown: str, *, unseen: bool = False) -> Plan:
         places = {"cwd": folder / model.cwd / task.cwd, "env": {**env, **task.env}, "name": key}
         planned[key] = task.model_copy(update={**inherited, **given, **places})
         planned[key].begins_at(lines[key])
-    _check_worktrees(document, planned, unseen=unseen)
+    _check_worktrees(document, planned, unseen=begun)
     planned = _numbered(document, name, planned)
     plan = Plan(name, shown, str(path.absolute()), env, model.max_agents, model.budget, planned)
     _check_cycles(document, plan)

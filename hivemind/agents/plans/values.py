@@ -111,10 +111,10 @@ def _seconds(*, zero: bool) -> Callable[[object], float]:
     return read
 
 
-def _deadline(value: object) -> float:
+def _deadline(value: object, info: ValidationInfo) -> float:
     given = text(value)
     try:
-        return parse_deadline(given, time.time())
+        return parse_deadline(given, time.time(), passed=(info.context or {})["begun"])
     except ValueError as error:
         raise ValueError(f"{given[:40]}: {error}") from None
 

@@ -61,7 +61,7 @@ def _run(namespace: argparse.Namespace) -> int:
     settings = from_flags(namespace, environ=os.environ, cwd=Path.cwd())
     forget_secrets()
     goes_on = namespace.resume or namespace.retry_failed
-    plan = read_plan(namespace.plan, str(namespace.plan), unseen=goes_on)
+    plan = read_plan(namespace.plan, str(namespace.plan), begun=goes_on)
     if namespace.check:
         print("\n".join(_checked(plan)))
         return 0
