@@ -202,7 +202,8 @@ class Scheduler(Dispatcher):
             limits["retry.deadline_s"] = self.config.retry.deadline_s
         if ticket.request.patience_s is not None:
             limits["patience"] = ticket.request.patience_s
-        bounds = tuple(name for name, limit_s in limits.items() if waited_s >= limit_s)
+        # Added as when the wait was bounded: the difference of the moments may be less than the limit by rounding.
+        bounds = tuple(name for name, limit_s in limits.items() if now >= ticket.arrived_at + limit_s)
         hold = hold_of(lane, ticket, now, paused=self.paused)
         if hold is None:
             return replace(WAIT_TOO_LONG, waited_s=waited_s, bounds=bounds)

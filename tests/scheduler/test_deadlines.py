@@ -108,3 +108,15 @@ def test_a_refusal_names_what_bounded_the_wait(
     assert refusal is not None
     assert (refusal.reason, refusal.bounds, refusal.gate) == ("wait_too_long", bounds, "slot")
     assert hands.seen(Refused)[0].bounds == bounds
+
+
+@pytest.mark.parametrize("at", [n * 0.7 for n in range(1, 20)])
+def test_what_bounded_the_wait_is_named_at_any_moment(at: float) -> None:
+    """Also where the difference of two moments is less than the limit, by rounding."""
+    hands = Hands(lane_config(slots=1))
+    hands.now = at
+    hands.arrive("a")
+    ticket = hands.arrive("b")
+    hands.until(at + 700.0)
+    assert ticket.refusal is not None
+    assert ticket.refusal.bounds == ("queue.max_wait_s",)
