@@ -110,7 +110,7 @@ def test_a_refusal_names_what_bounded_the_wait(
     assert hands.seen(Refused)[0].bounds == bounds
 
 
-@pytest.mark.parametrize("at", [n * 0.7 for n in range(1, 20)])
+@pytest.mark.parametrize("at", [848.026, 16_022.759, 65_159.297])
 def test_what_bounded_the_wait_is_named_at_any_moment(at: float) -> None:
     """Also where the difference of two moments is less than the limit, by rounding."""
     hands = Hands(lane_config(slots=1))
