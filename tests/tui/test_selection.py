@@ -9,6 +9,7 @@ from tui.worlds import FakeSource, busy_source, world
 
 from hivemind.records import replace
 from hivemind.scheduler.commands import PauseAgent
+from hivemind.world.health import Finding, Verdict
 from hivemind.world.snapshot import AgentView, Snapshot
 from hivemind_tui.commands import navigation
 from hivemind_tui.state.view import View, ViewBuilder
@@ -232,11 +233,14 @@ def test_the_first_in_trouble_is_not_passed_by() -> None:
 
 
 async def test_a_jump_to_nothing_is_told() -> None:
-    """The key isn't dead: it says that nothing of the kind is listed."""
+    """The key isn't dead: it says that nothing of the kind is listed, and what holds all up where something does."""
     usual = replace(world().agents[7], running=None, failed=0, refused=0, last_error="", state="idle")
-    async with screen(FakeSource(replace(world(), agents=(usual,))), size=(80, 24)) as pilot:
-        await press(pilot, "2 !")
-        assert "nothing in trouble is listed here" in said(pilot)
+    held = Verdict("blocked", (Finding("blocked", "requests", "requests a minute used up"),))
+    for verdict, also in ((Verdict(), ""), (held, "; blocked: requests a minute used up")):
+        source = FakeSource(replace(world(), agents=(usual,), verdict=verdict))
+        async with screen(source, size=(80, 24)) as pilot:
+            await press(pilot, "2 !")
+            assert f"nothing in trouble is listed here{also}" in said(pilot)
 
 
 def test_trouble_in_a_folded_tree_is_found_at_its_top() -> None:

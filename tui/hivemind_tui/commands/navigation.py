@@ -396,7 +396,10 @@ class NavigationActions(Room):
         """Select the next in trouble, the slowest or the most expensive of the list, or say that there is none."""
         view = jump(self.view, kind)
         if view is None:
-            self.complain(f"nothing {_JUMPS[kind]} is listed here")
+            verdict = self.view.snapshot.verdict
+            cause = verdict.cause if kind == "failing" and verdict.state != "healthy" else None
+            also = "" if cause is None else f"; {verdict.state}: {cause.text}"
+            self.complain(f"nothing {_JUMPS[kind]} is listed here{also}")
         else:
             self.go(view)
 
