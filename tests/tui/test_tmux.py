@@ -102,6 +102,7 @@ def test_the_real_program_is_steered_from_a_real_terminal(pane: Pane) -> None:
     pane.type("u")
     pane.until(lambda text: "was " not in text)
     pane.type("1")
+    pane.until(lambda text: "[1 Overview]" in text)
     pane.resize(80, 24)
     text = pane.until(lambda text: len(text.splitlines()) == 24 and "3 Requests" in text)
     assert max(len(line) for line in text.splitlines()) <= 80
