@@ -70,7 +70,7 @@ def show(rows: Iterable[str]) -> None:
         text.encode(encoding)
     except UnicodeEncodeError:
         text = text.translate(_PLAINER).encode(encoding, "replace").decode(encoding)
-    print(text)
+    print(text, flush=True)
 
 
 def wrapped(text: str, room: int | None) -> list[str]:

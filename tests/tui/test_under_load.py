@@ -38,6 +38,25 @@ sys.exit(main())
 """
 """The program with a bug that ends the screen, twice, once every stream is in flight."""
 
+FULL = """
+import os, sys
+from hivemind_tui.program.main import main
+from hivemind_tui.program.supervisor import Supervisor
+
+async def drain(self, proxy, timeout_s, of=Supervisor.drain):
+    await of(self, proxy, timeout_s)
+    os.set_blocking(1, False)
+    try:
+        while os.write(1, b"."):
+            pass
+    except BlockingIOError:
+        os.set_blocking(1, True)
+
+Supervisor.drain = drain
+sys.exit(main())
+"""
+"""The program, whose terminal takes the screen's last bytes and not one more."""
+
 pytestmark = pytest.mark.e2e
 
 
@@ -81,6 +100,16 @@ async def test_a_signal_while_the_terminal_reads_nothing_lets_the_streams_finish
         await in_flight(target, STREAMS)
         terminal.process.terminate()
         assert whole(await reading)
+        assert await terminal.ended() == 0
+        terminal.resume()
+        await terminal.until(re.compile(rb"\x1b\[\?1049l"))
+
+
+async def test_a_terminal_that_takes_the_screens_last_bytes_and_no_more_is_not_waited_for() -> None:
+    """Not even for the summary that is printed at the end."""
+    async with servers.upstream() as upstream, hivemind_tui(upstream, FULL) as (_, terminal):
+        terminal.pause()
+        terminal.process.terminate()
         assert await terminal.ended() == 0
         terminal.resume()
         await terminal.until(re.compile(rb"\x1b\[\?1049l"))

@@ -7,7 +7,6 @@ meets a loop that is held for it; what the first frame doesn't need is imported 
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
@@ -20,7 +19,7 @@ from msgspec import Struct, field
 from hivemind.console import Console
 from hivemind.errors import BindError, UsageError
 from hivemind.host.summary import Journal, journal_at, journal_of, soon_read, summary, wait_causes_of
-from hivemind.text.table import show, width
+from hivemind.text.table import width
 from hivemind_tui.loop.gc_pacing import Collector
 from hivemind_tui.program.preferences import Preferences, remember
 from hivemind_tui.program.supervisor import Stop, Supervisor, stop_on_signals
@@ -129,9 +128,8 @@ async def _enter_screens(
     return screens
 
 
-def _print_summary(snapshot: Snapshot, journal: Journal | None, *, goes_on: bool = False) -> None:
-    show(summary(snapshot, journal, width(), goes_on=goes_on, causes=wait_causes_of(journal)))
-    sys.stdout.flush()
+def _summary(snapshot: Snapshot, journal: Journal | None, *, goes_on: bool = False) -> list[str]:
+    return list(summary(snapshot, journal, width(), goes_on=goes_on, causes=wait_causes_of(journal)))
 
 
 async def _attach(remote: RemoteProxy, supervisor: Supervisor, screens: Screens | None) -> None:
@@ -149,9 +147,9 @@ async def _attach(remote: RemoteProxy, supervisor: Supervisor, screens: Screens 
         if screens is None:
             print(f"hivemind-tui: attached to {source.link.where}", flush=True)
         await supervisor.watch(source, screens.on(source) if screens is not None else None)
-        if source.snapshot().upstreams and not supervisor.stuck:  # else there never was an answer
-            snapshot = source.snapshot()
-            _print_summary(snapshot, journal_of(snapshot), goes_on=source.link.lost_for_s is None)
+        snapshot = source.snapshot()
+        if snapshot.upstreams and not supervisor.stuck:  # else there never was an answer
+            await supervisor.print(_summary(snapshot, journal_of(snapshot), goes_on=source.link.lost_for_s is None))
 
 
 async def _replay(path: Path, console: Console, supervisor: Supervisor, screens: Screens) -> None:
@@ -165,20 +163,19 @@ async def _replay(path: Path, console: Console, supervisor: Supervisor, screens:
         if not await supervisor.show(screens.on(source)):
             console.line("the screen failed; the same journal in lines: hivemind-tui --replay FILE | cat")
         elif not supervisor.stuck:
-            _print_recorded(player, path)
+            await supervisor.print(_recorded(player, path))
     finally:
         player.close()
 
 
-def _print_recorded(player: Player, path: Path) -> None:
-    """Print the summary of a recording: of its end, if that is soon found, else of the moment that was shown."""
+def _recorded(player: Player, path: Path) -> list[str]:
+    """Return the summary of a recording: of its end, if that is soon found, else of the moment that was shown."""
     with suppress(UsageError, OSError):  # the files are gone; what was shown is still known
         if player.known_to >= 1 or soon_read(player.parts):
             player.seek(player.ends_at)
     snapshot = player.world.snapshot(player.at)
-    if player.at < player.ends_at:
-        print(f"until {time.strftime('%H:%M:%S', time.localtime(snapshot.wall))}, as the replay was left:")
-    _print_summary(snapshot, journal_at(path, snapshot.wall))
+    left_at = f"until {time.strftime('%H:%M:%S', time.localtime(snapshot.wall))}, as the replay was left:"
+    return [left_at] * (player.at < player.ends_at) + _summary(snapshot, journal_at(path, snapshot.wall))
 
 
 class _ProxySession(Struct):
@@ -221,7 +218,7 @@ class _ProxySession(Struct):
             ends.append(proxy.snapshot() if world is None else snapshot)  # agents of a demo are cut off by its end
         if not supervisor.stuck:
             for end in [each for each in ends if each.totals.requests] or ends[-1:]:
-                _print_summary(end, journal_of(end))
+                await supervisor.print(_summary(end, journal_of(end)))
 
     async def _start_demo(self) -> Local:
         world = await self.stack.enter_async_context(DemoSource(Demo()))

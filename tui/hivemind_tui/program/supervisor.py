@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from hivemind.console import Console
 from hivemind.text.humanise import short_plural
+from hivemind.text.table import show
 from hivemind_tui.program.headless import follow
 from hivemind_tui.sources.base import Source
 
@@ -136,6 +139,16 @@ class Supervisor:
             from hivemind_tui.loop.lossy_driver import freed
 
             self.stuck = not await freed(self._app, _LAST_CHANCE_S)
+
+    async def print(self, rows: list[str]) -> None:
+        """Print lines at the end, not waiting for a terminal that has stopped reading since the screen was left."""
+        if not sys.stdout.isatty():
+            show(rows)
+            return
+        printing = threading.Thread(target=show, args=(rows,), daemon=True, name="hivemind-summary")
+        printing.start()
+        await asyncio.to_thread(printing.join, _LAST_CHANCE_S)
+        self.stuck = printing.is_alive()
 
     async def _run_screen(self, make_screen: MakeScreen) -> bool:
         from hivemind_tui.loop.lossy_driver import closed  # with Textual, which lines don't need
