@@ -187,7 +187,7 @@ async def tried(server: Server, folder: Path, at: Path, pairs: int, flags: Seque
 def page_of(found: Sequence[Found], at: str) -> str:
     """Return the manual's table."""
     lines = [
-        f"Tried on {at} ({platform.system()}, {platform.machine()}, {os.cpu_count()} cores, beside other programs):"
+        f"Tried on {at} ({platform.system()}, {platform.machine()}, {os.cpu_count()} cores):"
         " tiny models with random weights, medians of pairs. In the paper, ten agents of three turns at Ollama and MLX"
         " took 7 % less than directly.",
         "",
