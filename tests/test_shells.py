@@ -15,7 +15,7 @@ from hivemind.agents.run import RunOutcome
 from hivemind.api_types import RunUsage
 from hivemind.cli.agents.resume import how_to_raise
 from hivemind.cli.agents.run import outcome_text
-from hivemind.proxy.exchange import text_of
+from hivemind.proxy.client_side import text_of
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.ticket import Refusal
 from hivemind.setup.clients import CLIENTS, Client, Target, instructions

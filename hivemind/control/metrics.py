@@ -20,7 +20,7 @@ from hivemind.scheduler.events import BudgetState, LaneState
 from hivemind.scheduler.tasks import TASK_STATES
 from hivemind.scheduler.types import Usage
 from hivemind.world.health import BOUNDS_S, VERDICTS, Histogram
-from hivemind.world.snapshot import AGENT_STATES, AgentView, Snapshot
+from hivemind.world.snapshot import AGENT_STATES, Snapshot
 from hivemind.world.verdict import CODES
 
 if TYPE_CHECKING:
@@ -105,23 +105,27 @@ def _fleet(world: Snapshot) -> Iterator[Metric]:
     yield _counter("fleet_errors", "Failed exchanges, by kind.", ("kind",), errors)
 
 
+_COUNTS = (
+    ("requests", "Requests seen.", "requests"),
+    ("requests_finished", "Requests answered by an upstream.", "finished"),
+    ("requests_failed", "Requests that ended in an error for the agent.", "failed"),
+    ("requests_refused", "Requests that HiveMind refused.", "refused"),
+    ("retries", "Failed attempts that were retried.", "retries"),
+    ("requests_retried_ok", "Requests that succeeded after a failed attempt.", "retried_ok"),
+    ("cost_dollars", "Cost of the usage, by public prices.", "dollars"),
+    ("cache_saved_dollars", "Not spent, since prompts were read thanks to the order.", "order_saved"),
+    ("cache_expired_waiting_dollars", "For prompts that expired while they waited here.", "expired_waiting"),
+    ("cache_expired_before_dollars", "For those that had expired before.", "expired_thinking"),
+    ("cache_switched_dollars", "For those in another model's or upstream's cache.", "switched"),
+)
+"""What is counted of each agent, as `agent_NAME`, and of all, and its field in :class:`.Tally`."""
+
+
 def _totals(world: Snapshot) -> Iterator[Metric]:
     totals = world.totals
-    for name, help_text, value in (
-        ("requests", "Requests seen.", totals.requests),
-        ("requests_finished", "Requests answered by an upstream.", totals.finished),
-        ("requests_failed", "Requests that ended in an error for the agent.", totals.failed),
-        ("requests_refused", "Requests that HiveMind refused.", totals.refused),
-        ("requests_abandoned", "Requests whose client left.", totals.abandoned),
-        ("retries", "Failed attempts that were retried.", totals.retries),
-        ("requests_retried_ok", "Requests that succeeded after a failed attempt.", totals.retried_ok),
-        ("cost_dollars", "Cost of the usage, by public prices.", totals.dollars),
-        ("cache_saved_dollars", "Not spent, since prompts were read thanks to the order.", totals.order_saved),
-        ("cache_expired_waiting_dollars", "For prompts that expired while they waited here.", totals.expired_waiting),
-        ("cache_expired_before_dollars", "For those that had expired before.", totals.expired_thinking),
-        ("cache_switched_dollars", "For those in another model's or upstream's cache.", totals.switched),
-    ):
-        yield _counter(name, help_text, (), [((), value)])
+    for name, help_text, field in _COUNTS:
+        yield _counter(name, help_text, (), [((), getattr(totals, field))])
+    yield _counter("requests_abandoned", "Requests whose client left.", (), [((), totals.abandoned)])
     yield _counter("tokens", "Tokens used, by kind.", ("kind",), _by_kind((), totals.usage))
     wasted = "Tokens used by attempts that failed or that a client left, by kind."
     yield _counter("tokens_wasted", wasted, ("kind",), _by_kind((), totals.wasted))
@@ -181,28 +185,19 @@ def _agents(world: Snapshot) -> Iterator[Metric]:
     shown = sorted(world.agents, key=lambda agent: agent.last_seen_s)[:AGENTS_SHOWN]
     left_out = len(world.agents) - len(shown)
     yield _gauge("agents_left_out", "Agents without series of their own, seen longest ago.", (), [((), left_out)])
-    for name, help_text, read in _OF_AN_AGENT:
-        yield _counter(name, help_text, ("agent",), [((agent.name,), read(agent)) for agent in shown])
+    for name, help_text, field in (*_COUNTS, *_TIMES):
+        yield _counter(
+            f"agent_{name}", help_text, ("agent",), [((agent.name,), getattr(agent, field)) for agent in shown]
+        )
     tokens = [row for agent in shown for row in _by_kind((agent.name,), agent.usage)]
     yield _counter("agent_tokens", "Tokens used, by agent and kind.", ("agent", "kind"), tokens)
     unpriced = [((agent.name,), agent.unpriced) for agent in shown]
     yield _gauge("agent_tokens_unpriced", "Tokens of models without a known price.", ("agent",), unpriced)
 
 
-_OF_AN_AGENT: tuple[tuple[str, str, Callable[[AgentView], float]], ...] = (
-    ("agent_requests", "Requests seen.", lambda agent: agent.requests),
-    ("agent_requests_finished", "Requests answered by an upstream.", lambda agent: agent.finished),
-    ("agent_requests_failed", "Requests that ended in an error for the agent.", lambda agent: agent.failed),
-    ("agent_requests_refused", "Requests that HiveMind itself refused.", lambda agent: agent.refused),
-    ("agent_retries", "Failed attempts that were retried.", lambda agent: agent.retries),
-    ("agent_requests_retried_ok", "Requests that succeeded after a failed attempt.", lambda agent: agent.retried_ok),
-    ("agent_cost_dollars", "Cost of its usage, by public prices.", lambda agent: agent.dollars),
-    ("agent_cache_saved_dollars", "Not spent, thanks to the order of requests.", lambda agent: agent.order_saved),
-    ("agent_cache_expired_waiting_dollars", "For prompts that expired here.", lambda agent: agent.expired_waiting),
-    ("agent_cache_expired_before_dollars", "For those expired before.", lambda agent: agent.expired_thinking),
-    ("agent_cache_switched_dollars", "For those in another's cache.", lambda agent: agent.switched),
-    ("agent_wait_seconds", "Waited in the queue and between attempts, all requests.", lambda agent: agent.waited_s),
-    ("agent_served_seconds", "From arrival to last byte, over its finished requests.", lambda agent: agent.served_s),
+_TIMES = (
+    ("wait_seconds", "Waited in the queue and between attempts, all requests.", "waited_s"),
+    ("served_seconds", "From arrival to last byte, over its finished requests.", "served_s"),
 )
 
 

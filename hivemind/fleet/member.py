@@ -12,6 +12,7 @@ the store is away for all of them, ALONE otherwise.
 from __future__ import annotations
 
 import math
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -27,8 +28,21 @@ from hivemind.fleet.messages import (
     WindowLease,
 )
 from hivemind.records import replace
-from hivemind.scheduler.lease import LaneReport, Lease, LeaseState, Source, StatedWindow, WindowKey, WindowReport
+from hivemind.scheduler.lease import (
+    LaneReport,
+    Lease,
+    LeasedLane,
+    LeaseState,
+    ReportedLane,
+    ReportedWindow,
+    Source,
+    StatedWindow,
+    WindowKey,
+    WindowReport,
+)
 from hivemind.scheduler.types import WindowKind
+
+T = TypeVar("T", bound=Struct)
 
 SAFE_SHARE = 0.9
 """Part of a limit that all proxies together use while the store is away."""
@@ -122,22 +136,10 @@ class Membership:
             agents=[float(each) for each in told.agents],
             ceiling=None if math.isinf(told.ceiling) else told.ceiling,
             begin=None if math.isinf(told.begin) else told.begin,
-            floor=told.floor,
             level=level,
-            cut=told.cut,
-            cuts=told.cuts,
-            grow=told.grow,
-            settle_s=told.settle_s,
             pauses={"*" if family is None else family: for_s for family, for_s in told.pauses.items()},
-            resumed=told.resumed,
-            trips=told.trips,
-            opened_for_s=told.opened_for_s,
-            opened_family=told.opened_family,
-            can_probe=told.can_probe,
-            probe_ok=told.probe_ok,
-            forced=told.forced,
-            pin=told.pin,
             leaving=pending.leaving,
+            **_values(ReportedLane, told),
         )
 
     # --- Answers ----------------------------------------------------------------------------------------------------
@@ -173,17 +175,10 @@ class Membership:
             until=self.ends_at,
             slots=math.inf if reply.slots is None else float(reply.slots),
             level=math.inf if reply.level is None else reply.level,
-            cuts=reply.cuts,
             pauses={None if family == "*" else family: for_s for family, for_s in reply.pauses.items()},
-            circuit=reply.circuit,
-            family=reply.family,
-            trips=reply.trips,
-            reopens_in_s=reply.reopens_in_s,
-            forced=reply.forced,
-            pinned=reply.pinned,
-            members=reply.members,
             in_flight=reply.in_flight,
             waiting=reply.waiting,
+            **_values(LeasedLane, reply),
         )
 
     # --- Without an answer ------------------------------------------------------------------------------------------
@@ -267,18 +262,16 @@ def _demand(now: float, window: WindowReport, *, told: bool) -> WindowDemand:
     stated = window.stated
     return WindowDemand(
         used=_ages(now, window.used) if told else [],
-        left=window.left,
-        returned=window.returned,
         wanted=list(window.wanted) if any(window.wanted) else [],
-        first=window.first,
-        limit=window.limit,
         rank=_RANKS[window.source],
         stated=None if stated is None else Stated(stated.limit, stated.remaining, max(0.0, now - stated.at)),
-        open=window.open,
-        grow=window.grow,
-        refused=window.refused,
-        changes=window.changes,
+        **_values(ReportedWindow, window),
     )
+
+
+def _values(kind: type[T], record: T) -> dict[str, Any]:
+    """Return what two records have in common, by the names that this kind has."""
+    return {name: getattr(record, name) for name in kind.__struct_fields__}
 
 
 def _ages(now: float, used: dict[int, float]) -> list[tuple[float, float]]:

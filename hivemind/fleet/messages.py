@@ -6,9 +6,9 @@ Ages instead of times, since members' clocks differ. Fields that are absent have
 
 from __future__ import annotations
 
-from typing import Literal
-
 from msgspec import Struct, field
+
+from hivemind.scheduler.lease import LeasedLane, ReportedLane, ReportedWindow
 
 PROTOCOL = 2
 """Of these messages and the state. A store that holds another one's state refuses the sync."""
@@ -33,29 +33,21 @@ class Stated(Struct, omit_defaults=True):
     age_s: float = 0.0
 
 
-class WindowDemand(Struct, omit_defaults=True):
+class WindowDemand(ReportedWindow, omit_defaults=True):
     """One window in a report; as :class:`~hivemind.scheduler.lease.WindowReport`."""
 
     used: list[tuple[float, float]] = field(default_factory=list)
     """Seconds ago, and the amount. What was used is told as late as it may have been, and what is taken off again as
     early, so that it counts in every minute in which it counts for the provider. Members' seconds begin at different
     times, so whole ones wouldn't do."""
-    left: float = 0.0
-    returned: float = 0.0
     wanted: list[float] = field(default_factory=list)
     """By class, the spare last; empty: nothing."""
-    first: float = 0.0
-    limit: float | None = None
     rank: int = 0
     """Where the limit comes from: 0 a profile's assumption, 1 headers, 2 settings."""
     stated: Stated | None = None
-    open: float = 0.0
-    grow: bool = False
-    refused: bool = False
-    changes: int = 0
 
 
-class SyncReport(Struct, omit_defaults=True):
+class SyncReport(ReportedLane, omit_defaults=True):
     """What a member tells of one lane; as :class:`~hivemind.scheduler.lease.LaneReport`."""
 
     protocol: int
@@ -78,23 +70,10 @@ class SyncReport(Struct, omit_defaults=True):
     """None: no limit."""
     begin: float | None = None
     """The level that is assumed at first; None: the ceiling."""
-    floor: float = 1.0
     level: float | None = None
     """The level as last leased, for a state that was lost; None: no limit."""
-    cut: float | None = None
-    cuts: int = 0
-    grow: float = 0.0
-    settle_s: float = 0.0
     pauses: dict[str, float] = field(default_factory=dict)
     """By family of models, in seconds; `*`: of the whole lane."""
-    resumed: bool = False
-    trips: int = 0
-    opened_for_s: float | None = None
-    opened_family: str | None = None
-    can_probe: bool = False
-    probe_ok: bool | None = None
-    forced: Literal["auto", "open", "closed", "probe"] | None = None
-    pin: float | None = None
     leaving: bool = False
     """The member ends: what it holds is free at once, but for the use that it reports."""
 
@@ -120,7 +99,7 @@ class WindowLease(Struct, omit_defaults=True):
     """The provider has refused what it allowed before."""
 
 
-class SyncReply(Struct, omit_defaults=True):
+class SyncReply(LeasedLane, omit_defaults=True):
     """What a member may use of one lane."""
 
     epoch: str
@@ -130,16 +109,7 @@ class SyncReply(Struct, omit_defaults=True):
     slots: int | None = None
     """None: no limit."""
     level: float | None = None
-    cuts: int = 0
     pauses: dict[str, float] = field(default_factory=dict)
-    circuit: Literal["closed", "open", "probe"] = "closed"
-    family: str | None = None
-    """The only one that the circuit keeps."""
-    trips: int = 0
-    reopens_in_s: float | None = None
-    forced: Literal["open", "closed"] | None = None
-    pinned: float | None = None
-    members: int = 1
     in_flight: int = 0
     """Requests of all members in flight."""
     waiting: int = 0

@@ -95,16 +95,8 @@ class TokenSpending(Struct):
         self.dollars += dollars or 0.0
 
     def add(self, other: TokenSpending) -> None:
-        self.tokens += other.tokens
-        self.input += other.input
-        self.cached += other.cached
-        self.output += other.output
-        self.wasted += other.wasted
-        self.unpriced += other.unpriced
-        self.estimated += other.estimated
-        self.dollars += other.dollars
-        self.lost += other.lost
-        self.saved += other.saved
+        for name in self.__struct_fields__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 class Cost(Struct):
@@ -165,16 +157,6 @@ class _Arrived(msgspec.Struct, gc=False):
     parent: str | None = None
 
 
-class _Usage(msgspec.Struct, gc=False):
-    input_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
-    output_tokens: int = 0
-    cache_write_1h_tokens: int = 0
-    estimated_tokens: int = 0
-    tier: str = ""
-
-
 class _Finished(msgspec.Struct, gc=False):
     at: float
     ticket: int
@@ -182,7 +164,7 @@ class _Finished(msgspec.Struct, gc=False):
     lane: str
     model: str
     attempts: int
-    usage: _Usage | None = None
+    usage: Usage | None = None
 
 
 class _Lane(msgspec.Struct, gc=False):

@@ -27,27 +27,24 @@ from hivemind.providers.sse import is_sign_of_life, prefill_in
 from hivemind.providers.taps import begins_otherwise, begins_stream, is_short_json
 from hivemind.proxy.asgi import StepRunner
 from hivemind.proxy.body_budget import BodyBudget
+from hivemind.proxy.client_side import ClientSide, text_of
 from hivemind.proxy.cycle import AnswerCut, Cycle
 from hivemind.proxy.engine import Engine
 from hivemind.proxy.reply import (
     FailedReply,
     error_event,
     failure_of_reply,
-    final_form,
     in_pieces,
     may_hold_links,
     mismatch_of,
     mismatch_text,
     nothing_ran,
     read_up_to,
-    retryable_form,
-    with_links,
     write,
 )
-from hivemind.proxy.response_writer import Delivery, ResponseWriter
+from hivemind.proxy.response_writer import Delivery
 from hivemind.proxy.streaming import (
     EventHold,
-    KeepaliveSender,
     KeepaliveTiming,
     ProgressReporter,
     Splice,
@@ -56,17 +53,13 @@ from hivemind.proxy.streaming import (
     usage_so_far,
 )
 from hivemind.records import replace
-from hivemind.scheduler.ledger import warning_of
-from hivemind.scheduler.ticket import FINAL_STATUS, Refusal, Ticket, TicketState
+from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import Failure, FailureKind, Usage
-from hivemind.text.amounts import HEADER, field, how_used, owner, raise_command
-from hivemind.text.humanise import duration
 from hivemind.upstream.base import StartedResponse, Truncated, UpstreamError, UpstreamRequest, UpstreamResponse
 from hivemind.upstream.response import NativeResponse
 from hivemind.wire.call import Call, scheduler_request
 from hivemind.wire.recent_heads import Heads
-from hivemind.wire.request_head import Headers, about_body, for_client, value, without
-from hivemind.world.gates import GATES
+from hivemind.wire.request_head import Headers, about_body, value
 
 _log = logging.getLogger(__name__)
 
@@ -78,15 +71,6 @@ _TIMES = 10.0
 """How many times as long as is expected a stream at a server at home may take to begin, at each attempt that many times
 longer: what was expected may be wrong, as where a prompt was cached."""
 _TRUNCATED = Failure(FailureKind.TRUNCATED, True, message="it ended before its own end marker")
-_TEXTS = {
-    "circuit_open": "the upstream keeps failing, so requests wait until it is tried again",
-    "queue_full": "too many requests are waiting already",
-    "wait_too_long": "the request waited longer than it may",
-    "deadline": "its deadline has passed",
-    "draining": "the proxy is draining or shutting down, and takes no new requests",
-    "too_many_agents": "as many agents are at work as may be (max_agents)",
-    "agent_stopped": "the operator stopped this agent; it is refused until it is released in the control room",
-}
 
 
 class Shared(Struct, frozen=True):
@@ -111,16 +95,15 @@ class Exchange:
     """One request, from its ticket to its end: served by :meth:`begin`, :meth:`run`, or both in turn."""
 
     __slots__ = (
-        "_cut",
         "_cycle",
         "_ended_by_scheduler",
         "_engine",
         "_heads",
         "_heard",
-        "_keepalive_sender",
         "_over",
         "_sent",
         "_shared",
+        "_side",
         "_started",
         "_stays",
         "_tap",
@@ -145,12 +128,12 @@ class Exchange:
         self.ticket = ticket
         self.client = client
         """The client that sent the request first."""
-        self.writer = ResponseWriter(client)
+        self._side = ClientSide(call, ticket, client, shared.keepalive, shared.steps)
+        self.writer = self._side.writer
         self._shared = shared
         self._engine = shared.engine
         self._heads = heads
         self._heard = heard
-        self._keepalive_sender: KeepaliveSender | None = None
         self._over: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -162,8 +145,6 @@ class Exchange:
         self._stays = False
         """Its answer is read to its end, whoever leaves."""
         self._tap: TapState | None = None
-        self._cut = ""
-        """Why the answer was left incomplete on purpose; empty: it wasn't."""
 
     # --- Decisions of the scheduler -------------------------------------------------------------------------------
 
@@ -254,7 +235,7 @@ class Exchange:
         self._note_head(response, ending=True)
         self.ticket.tag = None
         self._succeed(200)
-        cycle.answer(200, *self._linked(response, body))
+        cycle.answer(200, *self._side.linked(response, body))
         return True
 
     def _go_on(self, cycle: Cycle) -> None:
@@ -321,8 +302,7 @@ class Exchange:
         finally:
             if self.ticket.tag is self:
                 self.ticket.tag = None
-            if self._keepalive_sender is not None:
-                self._keepalive_sender.cancel()
+            self._side.close()
             if self._started is not None:
                 self._started.close()
             if self._over is not None and not self._over.done():
@@ -331,27 +311,27 @@ class Exchange:
 
     def _check_whole(self) -> None:
         """Raises: AnswerCut: the answer was left incomplete on purpose."""
-        if self._cut:
-            raise AnswerCut(f"request {self.ticket.id} of {self.ticket.agent.name}: {self._cut}")
+        if self._side.cut:
+            raise AnswerCut(f"request {self.ticket.id} of {self.ticket.agent.name}: {self._side.cut}")
 
     async def _attempts(self) -> None:
         ticket, held_back = self.ticket, False
         while True:
             if ticket.waiting:
                 self._sent = False
-                self._arm_keepalive()
+                self._side.arm_keepalive()
                 await self._decision()
-                self._disarm_keepalive()
+                self._side.disarm_keepalive()
             if ticket.refusal is not None:
                 # It may have been granted a moment before.
                 self._engine.abandon(ticket, sent=False)
                 if held_back or ticket.refusal.retry_after_s is None or not await self._held_back():
-                    await self._refuse(ticket.refusal)
+                    await self._side.refuse(ticket.refusal)
                     return
                 held_back = True
                 waited_s = ticket.request.waited_s + self._engine.now() - ticket.arrived_at
                 ticket.tag = None
-                ticket = self.ticket = self._engine.arrive(scheduler_request(self.call, waited_s))
+                ticket = self.ticket = self._side.ticket = self._engine.arrive(scheduler_request(self.call, waited_s))
                 ticket.tag = self
             elif await self._attempt_or_cut():
                 return
@@ -367,9 +347,9 @@ class Exchange:
         """Send the reason while no content was sent; an answer that has begun is truncated where it is."""
         assert self.ticket.refusal is not None
         if self.ticket.content_started:
-            self._cut = text_of(self.ticket.refusal)
+            self._side.cut = text_of(self.ticket.refusal)
         else:
-            await self._refuse(self.ticket.refusal)
+            await self._side.refuse(self.ticket.refusal)
 
     async def join(self, client: Delivery) -> None:
         """Answer a client that sent the request again, and wait until the exchange is over.
@@ -471,9 +451,9 @@ class Exchange:
     async def _mismatch_in_stream(self, mismatch: str) -> bool:
         """Report the mismatch to a client that was promised a stream, as an error of our own."""
         failure = Failure(FailureKind.CLIENT_ERROR, False, message=mismatch)
-        await self._stop_keepalive()
+        await self._side.stop_keepalive()
         self._engine.fail(self.ticket, failure, self._usage())
-        await self._send_error(400, "not_a_stream", f"the upstream answered {mismatch}", None)
+        await self._side.send_error(400, "not_a_stream", f"the upstream answered {mismatch}", None)
         return True
 
     async def _answered(self, response: UpstreamResponse, first: bytes = b"") -> bool:
@@ -491,7 +471,7 @@ class Exchange:
         state = tap.state
         held = [first]
         size = len(first)
-        self._arm_keepalive(response)
+        self._side.arm_keepalive(response)
         while not (state.content_started or state.error is not None or size > HOLD_LIMIT):
             try:
                 data = await response.read()
@@ -505,7 +485,7 @@ class Exchange:
             if (rest := tap.feed(data)) is not None:
                 await self._shared.steps.run(rest)
             if signs and not state.content_started:
-                await self._pass_comments(response, data)
+                await self._side.pass_comments(response, data)
                 continue
             held.append(data)
             size += len(data)
@@ -558,12 +538,6 @@ class Exchange:
             self._engine.prefill(self.ticket, *read)
         return self.writer.started or not (head.client.silent_s or is_encoded(response.headers))
 
-    async def _pass_comments(self, response: UpstreamResponse, comments: bytes) -> None:
-        """Begin the stream as the server has, with its comments; our own pings go on between them."""
-        await self._stop_keepalive()
-        await self._pass_sign_of_life(response, comments)
-        self._arm_keepalive(response)
-
     async def _answered_whole(self, response: UpstreamResponse, tap: Tap, first: bytes) -> bool:
         """Hold a reply that isn't a stream to its end, unless it is very long; a truncated one can be retried. Blank
         lines before it are signs of life, and passed on as they come."""
@@ -576,7 +550,7 @@ class Exchange:
                 if (rest := tap.feed(data)) is not None:
                     await self._shared.steps.run(rest)
                 if shows_life and data.isspace() and not held:
-                    await self._pass_sign_of_life(response, data)
+                    await self._side.pass_sign_of_life(response, data)
                     continue
                 size += len(data)
                 if size <= HOLD_LIMIT:
@@ -590,12 +564,6 @@ class Exchange:
         await self._ended(tap)
         return await self._ended_early(response, tap.state, b"".join(held), whole=True)
 
-    async def _pass_sign_of_life(self, response: UpstreamResponse, data: bytes) -> None:
-        """Pass on what comes before an answer, which may still fail: another attempt can follow it."""
-        if not self.writer.started:
-            await self.writer.start(response.status, without(self._head(response), b"content-length"))
-        await self.writer.write(data)
-
     async def _ended_early(self, response: UpstreamResponse, state: TapState, body: bytes, *, whole: bool) -> bool:
         """Handle a reply that was held to its end: a whole one, or a stream that ended or failed before its content."""
         if state.error is not None:
@@ -605,10 +573,10 @@ class Exchange:
         if not state.complete:
             return await self._failed(_TRUNCATED)
         body = without_usage(body) if self.call.asks_usage else body
-        await self._stop_keepalive()
+        await self._side.stop_keepalive()
         if not self.writer.started:
             self._succeed(response.status)
-            await self.writer.answer(response.status, *self._linked(response, body))
+            await self.writer.answer(response.status, *self._side.linked(response, body))
             return True
         if whole and self.call.facts.stream:
             return await self._mismatch_in_stream(mismatch_text(response.status, response.headers, stream=True))
@@ -727,23 +695,20 @@ class Exchange:
         failure = self.call.without_credentials(failure)
         if not self._goes_on():
             self._engine.fail(self.ticket, failure, self._usage())
-        self._cut = failure.message or failure.kind.value
-        if takes_event:
-            message = f"HiveMind: the answer broke off: {failure.message}"
-            await self.writer.write(self._error_event(_status(failure), "answer_broke_off", message))
+        await self._side.break_off(failure, takes_event=takes_event)
         return True
 
     async def _begin(self, response: UpstreamResponse) -> Decoder | None:
         """Commit to this reply, and send its head unless a head was sent. Return a decoder where that one promised none
         of the upstream's encoding."""
-        await self._stop_keepalive()
+        await self._side.stop_keepalive()
         if self._tap is not None and self._tap.work is not None:
             self._begin_work(self._tap.work)
         if not self.ticket.work:
             self._engine.first_content(self.ticket, self._used_so_far(), whole=self.call.holds)
         if self.writer.started:
             return decoder_for(response.headers)
-        await self.writer.start(response.status, self._head(response))
+        await self.writer.start(response.status, self._side.head(response))
         return None
 
     # --- Failure --------------------------------------------------------------------------------------------------
@@ -753,39 +718,18 @@ class Exchange:
         if self.left:
             self._engine.abandon(self.ticket, self._usage())
             return True
-        form = self.call.head.client.try_again
+        side = self._side
         failure = self._engine.of_window(self.ticket, self._with_words(failure, reply))
         may_pass = failure.retryable
         if self.call.facts.continues_state and not nothing_ran(failure, None if reply is None else reply.response):
             failure = replace(failure, retryable=False)
         if self._engine.fail(self.ticket, self.call.without_credentials(failure), self._usage()):
-            self._disarm_keepalive()  # it would begin with this reply's head
+            side.disarm_keepalive()  # it would begin with this reply's head
             return False
-        at_fault = self.ticket.at_fault
-        may_pass = may_pass and not at_fault
+        may_pass = may_pass and not self.ticket.at_fault
         if may_pass:
             await self._held_back()
-        await self._stop_keepalive()
-        if self.writer.started and not self.call.facts.stream:
-            self._cut = failure.message or failure.kind.value
-        elif failure.kind is FailureKind.CUT:
-            await self._send_error(FINAL_STATUS, "cut", failure.message, None)
-        elif reply is None:
-            text = failure.message or "the upstream didn't answer"
-            await self._send_error(_status(failure), "upstream_unreachable", text, None)
-        elif self.writer.started and not reply.stream:
-            body = decode_body(reply.response.headers, reply.body, MAX_ERROR_BODY)
-            await self.writer.finish(self.call.head.dialect.failure_event(failure, body, form))
-        elif may_pass and not self.writer.started and (told := retryable_form(failure, reply, form)) is not None:
-            status, headers, body = told
-            await self.writer.answer(status, [*for_client(headers, self.call.head.links), *notice(self.ticket)], body)
-        elif (at_fault or failure.kind is FailureKind.QUOTA) and not self.writer.started:
-            status, headers, body = final_form(failure, reply, form)
-            await self.writer.answer(status, [*for_client(headers, self.call.head.links), *notice(self.ticket)], body)
-        elif reply.stream:
-            await self._pass_stream_on(reply)
-        else:
-            await self.writer.answer(reply.response.status, self._head(reply.response), reply.body)
+        await side.pass_failure_on(failure, reply, to_try_again=may_pass)
         return True
 
     def _with_words(self, failure: Failure, reply: FailedReply | None) -> Failure:
@@ -807,23 +751,6 @@ class Exchange:
         known = provider_of("", headers, body)
         return known is None or bool(known.signs)
 
-    async def _pass_stream_on(self, reply: FailedReply) -> None:
-        """Send a stream that failed before its first content as it comes, ending as it ends."""
-        response, data = reply.response, reply.body
-        decoder = None
-        if self.writer.started:
-            decoder = decoder_for(response.headers)
-        else:
-            await self.writer.start(response.status, self._head(response))
-        while data:
-            try:
-                await write(self.writer, decoder, data, self._shared.steps)
-                data = await response.read()
-            except UpstreamError as error:
-                self._cut = self.call.failure_of(error).message
-                return
-        await self.writer.finish()
-
     async def _held_back(self) -> bool:
         """Wait in the place of a client that asks again too soon and not often enough. Return whether it is one."""
         hold_s = self.call.head.client.try_again.hold_s
@@ -831,74 +758,6 @@ class Exchange:
             with self._shared.uncounted():
                 await asyncio.sleep(hold_s)
         return hold_s > 0
-
-    async def _refuse(self, refusal: Refusal) -> None:
-        await self._stop_keepalive()
-        await self._send_error(refusal.status, refusal.reason, text_of(refusal), refusal.retry_after_s)
-
-    async def _send_error(self, status: int, reason: str, text: str, retry_after_s: float | None) -> None:
-        """Send an error of our own, in the provider's shape."""
-        message, head = f"HiveMind: {text}", self.call.head
-        if self.writer.started and not self.call.facts.stream:
-            self._cut = text  # nothing that could follow in the answer would be read as an error
-            return
-        if self.writer.started:
-            await self.writer.finish(self._error_event(status, reason, message))
-            return
-        headers, body = head.dialect.refusal(status, reason, message, retry_after_s, head.client.try_again)
-        await self.writer.answer(status, [*headers, *notice(self.ticket)], body)
-
-    def _error_event(self, status: int, reason: str, message: str) -> bytes:
-        head = self.call.head
-        return head.dialect.stream_error(status, reason, message, head.client.try_again)
-
-    def _head(self, response: UpstreamResponse) -> Headers:
-        """Return the upstream's headers for the client, and our notice."""
-        headers = for_client(response.headers, self.call.head.links) + notice(self.ticket)
-        return without(headers, b"content-length") if self.call.asks_usage else headers
-
-    def _linked(self, response: UpstreamResponse, body: bytes) -> tuple[Headers, bytes]:
-        """Return headers and body of a whole answer for the client; only what may start work that is looked up later
-        has links to it."""
-        headers = self._head(response)
-        begins = self.call.facts.unmetered or self.call.facts.begins is not None
-        return with_links(self.call.head.links, headers, body) if begins else (headers, body)
-
-    def _arm_keepalive(self, response: UpstreamResponse | None = None) -> None:
-        """Have a stream that waits too long begun before its grant, or before this response is passed on, so that the
-        client doesn't give up. One that is held begins as late as one that wasn't granted, since it may still fail."""
-        if self._keepalive_sender is not None or (self.writer.started and not self.call.facts.stream):
-            return
-        keepalive, head = self._shared.keepalive, self.call.head
-        ping = head.dialect.keepalive(head.client.name) if self.call.facts.stream else b""
-        if response is None:
-            if not ping:
-                return
-            headers = [*head.dialect.stream_headers(), *notice(self.ticket)]
-        else:
-            headers = without(self._head(response), b"content-length")
-            if is_encoded(response.headers):
-                if not ping:
-                    return
-                headers = [*head.dialect.stream_headers(), *notice(self.ticket)]
-        after_s = keepalive.after_s
-        if self.writer.started:
-            after_s = keepalive.every_s
-        elif response is None or self.call.holds:
-            waited_s = asyncio.get_running_loop().time() - self.ticket.arrived_at
-            after_s = max(0.0, max(after_s, head.client.silent_s) - waited_s)
-        self._keepalive_sender = KeepaliveSender(self.writer, headers, ping, after_s=after_s, every_s=keepalive.every_s)
-
-    def _disarm_keepalive(self) -> None:
-        """Cancel a keepalive that hasn't begun the response, so that the head will be the upstream's own."""
-        if self._keepalive_sender is not None and not self._keepalive_sender.started:
-            self._keepalive_sender.cancel()
-            self._keepalive_sender = None
-
-    async def _stop_keepalive(self) -> None:
-        if self._keepalive_sender is not None:
-            await self._keepalive_sender.stop()
-            self._keepalive_sender = None
 
     def _usage(self) -> Usage | None:
         """Return what was used, and book what other models used; to be called at the end of an attempt."""
@@ -914,42 +773,3 @@ class Exchange:
     def _log_estimate(self, state: TapState) -> None:
         if state.gave_up:
             _log.info("what request %d used is estimated: %s", self.ticket.id, state.gave_up)
-
-
-def _status(failure: Failure) -> int:
-    """Return the status of our own error about an attempt without a whole answer."""
-    return 504 if failure.kind is FailureKind.TIMEOUT else 502
-
-
-def notice(ticket: Ticket) -> Headers:
-    """Return the header that warns of a budget of the agent's that runs low or is used up."""
-    agent = ticket.agent
-    state = warning_of(agent) if agent.limits else None
-    return [] if state is None else [(HEADER, field(state))]
-
-
-def _waited(refusal: Refusal) -> str:
-    """Return why a request isn't waited for any longer: what bounds it, what kept it, and when its turn would come."""
-    text, waited = _TEXTS[refusal.reason], duration(refusal.waited_s)
-    if refusal.reason == "deadline" and refusal.turn_in_s is not None:
-        text = f"its deadline is in {waited}"
-    elif refusal.bounds:
-        names = " and ".join("its client's patience" if each == "patience" else each for each in refusal.bounds)
-        text = f"the request waited {waited}, as long as {names} allow{'s' if len(refusal.bounds) == 1 else ''}"
-    if refusal.gate in GATES:
-        text += f"; {GATES[refusal.gate].meaning}"
-    return text if refusal.turn_in_s is None else f"{text}; its turn is in about {duration(refusal.turn_in_s)}"
-
-
-def text_of(refusal: Refusal) -> str:
-    """Return why a request is refused and what would help, in a sentence."""
-    if refusal.reason == "price_unknown":
-        return f"the price of {refusal.detail or 'this model'} isn't known, and this agent has a budget in dollars"
-    if refusal.budget is not None:
-        return (
-            f"{owner(refusal.budget)} is used up ({how_used(refusal.budget)}); raise it with"
-            f" `{raise_command(refusal.budget)}`, or with B in the control room, then ask again"
-        )
-    if refusal.reason in ("wait_too_long", "deadline"):
-        return _waited(refusal)
-    return refusal.detail or _TEXTS.get(refusal.reason, refusal.reason.replace("_", " "))

@@ -43,7 +43,26 @@ class LeaseState(Enum):
     ALONE = "alone"  # only this proxy may be cut off, so the others may use nearly everything
 
 
-class Lease(Struct):
+class LeasedLane(Struct, kw_only=True):
+    """What a lease says of the lane as the store's answer does."""
+
+    cuts: int = 0
+    """Cuts of the lane's level so far; a cut that the lane reports belongs to this number."""
+    circuit: Literal["closed", "open", "probe"] = "closed"
+    """`probe`: this lane sends the one probe of all proxies."""
+    family: str | None = None
+    """The only family of models that the circuit keeps; None: it keeps all."""
+    trips: int = 0
+    """How often the shared circuit has changed its state; a report about it belongs to this number."""
+    reopens_in_s: float | None = None
+    """Until an open circuit is probed; None: not by itself, or it isn't open."""
+    forced: Literal["open", "closed"] | None = None  # an operator holds the circuit, for all proxies
+    pinned: float | None = None  # an operator holds the level, for all proxies
+    members: int = 1
+    """Proxies that share the lane."""
+
+
+class Lease(LeasedLane):
     """What a lane may use from now on, as of one answer of the store or, without one, of the proxy's own judgement."""
 
     state: LeaseState
@@ -69,23 +88,9 @@ class Lease(Struct):
     """Most requests in flight here (0: none may begin); inf: no limit."""
     level: float = math.inf
     """The concurrency level of all proxies together, where AIMD goes on from; inf: no limit."""
-    cuts: int = 0
-    """Cuts of that level so far; a cut that the lane reports belongs to this number."""
     pauses: dict[str | None, float] = field(default_factory=dict)
     """Seconds of the pauses that the provider asked any of the proxies for, which hold for all, by family of models;
     None: of the whole lane. One that isn't in it is over, or was ended by an operator."""
-    circuit: Literal["closed", "open", "probe"] = "closed"
-    """`probe`: this lane sends the one probe of all proxies."""
-    family: str | None = None
-    """The only family of models that the circuit keeps; None: it keeps all."""
-    trips: int = 0
-    """How often the shared circuit has changed its state; a report about it belongs to this number."""
-    reopens_in_s: float | None = None
-    """Until an open circuit is probed; None: not by itself, or it isn't open."""
-    forced: Literal["open", "closed"] | None = None  # an operator holds the circuit, for all proxies
-    pinned: float | None = None  # an operator holds the level, for all proxies
-    members: int = 1
-    """Proxies that share the lane."""
     in_flight: int | None = None  # requests of all proxies in flight, for people; None: unknown
     waiting: int | None = None  # likewise those that wait
 
@@ -99,21 +104,13 @@ class StatedWindow(Struct):
     reset_in_s: float | None
 
 
-class WindowReport(Struct):
-    """One window of a lane since the report before."""
+class ReportedWindow(Struct, kw_only=True):
+    """What a lane reports of a window as the member tells it to the store."""
 
-    used: dict[int, float] = field(default_factory=dict)
-    """What was taken, by whole second of the clock. An attempt counts by estimate when it is granted; if it used less,
-    the difference is taken off at the second of its grant; if more, added at the second in which that was known."""
     left: float = 0.0  # unspent credits that are kept; negative: more was used than leased
     returned: float = 0.0  # unspent credits that the lane gives back, not part of `left`
-    wanted: list[float] = field(default_factory=lambda: [0.0] * 5)
-    """What the lane would use until about three syncs from now, by priority class: waiting requests, and those to be
-    expected by the last seconds. Last (:data:`SPARE`): what would be kept for requests that haven't come yet."""
     first: float = 0.0  # amount of the next request in line, of which a part doesn't help; 0: none waits
     limit: float | None = None  # the limit in force a minute, as far as this proxy knows
-    source: Source = "assumed"  # of that limit
-    stated: StatedWindow | None = None  # None: nothing new since the report before
     open: float = 0.0  # of an assumed limit, what requests in flight here have taken
     grow: bool = False
     """An assumed limit holds requests up, and one that was sent since its last change was answered."""
@@ -121,22 +118,27 @@ class WindowReport(Struct):
     changes: int = 0  # the number of its changes that the last two are about
 
 
-class LaneReport(Struct):
-    """What a lane used since its last report, and what it wants."""
+class WindowReport(ReportedWindow):
+    """One window of a lane since the report before."""
 
-    windows: dict[WindowKey, WindowReport]
-    in_flight: list[int]  # requests in flight, by priority class
-    waiting: list[int]  # waiting requests that only slots or rate windows keep, by priority class
-    agents: list[int]  # agents with such requests or requests in flight, by priority class: the lane's weight
-    ceiling: float = math.inf  # the highest level that the settings allow, for all proxies together; inf: none
-    begin: float = math.inf  # the level that is assumed at first, for all together; inf: the ceiling
+    used: dict[int, float] = field(default_factory=dict)
+    """What was taken, by whole second of the clock. An attempt counts by estimate when it is granted; if it used less,
+    the difference is taken off at the second of its grant; if more, added at the second in which that was known."""
+    wanted: list[float] = field(default_factory=lambda: [0.0] * 5)
+    """What the lane would use until about three syncs from now, by priority class: waiting requests, and those to be
+    expected by the last seconds. Last (:data:`SPARE`): what would be kept for requests that haven't come yet."""
+    source: Source = "assumed"  # of that limit
+    stated: StatedWindow | None = None  # None: nothing new since the report before
+
+
+class ReportedLane(Struct, kw_only=True):
+    """What a lane reports as the member tells it to the store."""
+
     floor: float = 1.0
     cut: float | None = None  # congestion was met since the last report: the factor of the cut (AIMD's beta)
     cuts: int = 0  # the number of cuts that the lane knew of then
     grow: float = 0.0  # by so much the level may grow, as far as this lane's latencies tell (AIMD's alpha)
     settle_s: float = 0.0  # the level's change before has to be older than this for it to grow
-    pauses: dict[str | None, float] = field(default_factory=dict)
-    """What remains of the pauses that the provider asked this proxy for, in seconds, by family; None: the lane's."""
     resumed: bool = False  # an operator ended the pauses
     trips: int = 0  # the number of the circuit's state that the next two are about
     opened_for_s: float | None = None  # the circuit opened here by results, for so long
@@ -145,3 +147,16 @@ class LaneReport(Struct):
     probe_ok: bool | None = None  # how the shared probe ended; None: it hasn't, or it isn't here
     forced: Literal["auto", "open", "closed", "probe"] | None = None  # an operator's command about the circuit, once
     pin: float | None = None  # an operator pinned the level, once; 0: gave it back to AIMD
+
+
+class LaneReport(ReportedLane):
+    """What a lane used since its last report, and what it wants."""
+
+    windows: dict[WindowKey, WindowReport]
+    in_flight: list[int]  # requests in flight, by priority class
+    waiting: list[int]  # waiting requests that only slots or rate windows keep, by priority class
+    agents: list[int]  # agents with such requests or requests in flight, by priority class: the lane's weight
+    ceiling: float = math.inf  # the highest level that the settings allow, for all proxies together; inf: none
+    begin: float = math.inf  # the level that is assumed at first, for all together; inf: the ceiling
+    pauses: dict[str | None, float] = field(default_factory=dict)
+    """What remains of the pauses that the provider asked this proxy for, in seconds, by family; None: the lane's."""

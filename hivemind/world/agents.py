@@ -19,7 +19,7 @@ from hivemind.scheduler.types import Price, Priority, Usage
 from hivemind.text.amounts import ceiling
 from hivemind.world.gauges import by_owner
 from hivemind.world.health import STEP_S
-from hivemind.world.snapshot import HUNG, IN_FLIGHT, MODELS_KEPT, AgentState, AgentView, ModelView
+from hivemind.world.snapshot import HUNG, IN_FLIGHT, MODELS_KEPT, AgentFacts, AgentState, AgentView, ModelView
 from hivemind.world.state import Counts, WorldState
 from hivemind.world.tickets import BY_OPERATOR, TicketFold
 
@@ -35,6 +35,7 @@ ACTIVITY_STEPS = 24
 """Steps of :attr:`~hivemind.world.snapshot.AgentView.activity`."""
 agent_values = attrgetter(*AgentState.__struct_fields__)
 """Returns the values of an agent's :class:`AgentState`."""
+_as_shown = attrgetter(*AgentFacts.__struct_fields__)
 
 
 class AgentFold(AgentState, eq=False):
@@ -181,47 +182,21 @@ class AgentFold(AgentState, eq=False):
         if held and not in_flight:
             state = self._resting(state, spent=spent, pending=pending)
         return AgentView(
-            name=self.name,
-            client=self.client,
-            parent=self.parent,
-            priority=self.priority,
+            *_as_shown(self),
             state=state,
-            held=self.held,
             in_flight=in_flight,
             queued=queued,
-            requests=self.requests,
-            finished=self.finished,
-            failed=self.failed,
-            retries=self.retries,
-            retried_ok=self.retried_ok,
-            usage=self.usage,
-            ttft_s=self.ttft_s,
             waited_s=waited_s,
             last_seen_s=at - self.last_seen,
-            last_error=self.last_error,
-            dollars=self.dollars,
             unpriced=self.usage.total - self.priced,
-            served_s=self.served_s,
             boosted_for_s=self.boosted_until - at if self.boosted_until > at else 0.0,
-            stopped=self.stopped,
-            budget=self.budget,
             task=task or self.task,
-            running=self.running,
-            exit_code=self.exit_code,
             waiting_s=waiting_s,
             activity=self.activity(at),
-            recovered=self.recovered,
-            machines=(),
-            refused=self.refused,
             error_s=at - self.error_at if self.error_at else None,
             error_over=self.answered_at > self.error_at,
             refused_s=at - self.refused_at if refused else None,
-            refusal=self.refusal,
             warm_s=(self.warm_until - at if self.warm_until > at else 0.0) if self.warm_until else None,
-            expired_waiting=self.expired_waiting,
-            expired_thinking=self.expired_thinking,
-            switched=self.switched,
-            order_saved=self.order_saved,
         )
 
     def _resting(self, state: str, *, spent: bool, pending: bool) -> str:

@@ -81,76 +81,25 @@ class TicketView(Struct, frozen=True):
     """Some of the answer to its present attempt has come, so that it can't be sent again unseen."""
 
 
-class AgentView(Struct, frozen=True):
-    """An agent and its requests."""
+class Tally(Struct):
+    """What was counted: of an agent, or of all."""
 
-    name: str
-    client: str
-    parent: str | None
-    priority: Priority
-    state: str
-    """A ticket state, `hung`, `idle`, `ended` (its process, or the one that it is a part of, has ended; without one, it
-    was silent for long), `held`, `stopped`, `spent` (its budget is used up), `pending` (its task waits), `died` (its
-    process ended with an error or by a signal that no operator sent), `refused` (its last request was)."""
-    held: bool
-    in_flight: int
-    queued: int
-    requests: int
+    requests: int = 0
     """Requests seen."""
-    finished: int
-    failed: int
+    finished: int = 0
+    failed: int = 0
     """Requests that ended in an error of the upstream's for the agent."""
-    retries: int
-    """Failed attempts that were retried."""
-    retried_ok: int
-    """Requests that succeeded after at least one failed attempt."""
-    usage: Usage
-    ttft_s: float | None
-    """Time to first token of the last answer."""
-    waited_s: float
-    """Time in the queue and between attempts, over all its requests, present waits included."""
-    last_seen_s: float
-    """Time since its last event."""
-    last_error: str
-    dollars: float = 0.0
-    """Cost of its usage by public prices, if known."""
-    unpriced: int = 0
-    """Tokens of models without a known price."""
-    served_s: float = 0.0
-    """From arrival to the last byte, over its finished requests."""
-    boosted_for_s: float = 0.0
-    """Remaining time of its boost to critical priority."""
-    stopped: bool = False
-    budget: BudgetState | None = None
-    """Its own, or its subtree's."""
-    task: str | None = None
-    """The task that it works on, or will."""
-    running: bool | None = None
-    """Whether its process runs; None: no runner started it."""
-    exit_code: int | None = None
-    """Exit code of its process, if it ended; negative: the signal that ended it."""
-    waiting_s: float = 0.0
-    """The longest of its current waits, pauses between attempts included; 0: nothing of it waits."""
-    activity: tuple[int, ...] = ()
-    """Tokens used in each of the last steps of :attr:`~hivemind.world.health.Vitals.step_s`, oldest first."""
-    recovered: bool = False
-    """A request of it was retried OK before it saw an error that no operator caused."""
-    machines: tuple[str, ...] = ()
-    """Where it runs, in the view of several proxies; empty: in this one."""
     refused: int = 0
     """Requests that HiveMind itself refused."""
-    error_s: float | None = None
-    """Since the agent got its last error; None: it got none."""
-    error_over: bool = False
-    """Something of it was answered since then."""
-    refused_s: float | None = None
-    """Since it was refused, if nothing of it was answered since; None: something was, or it never was refused."""
-    refusal: str = ""
-    """Why it was refused last."""
-    warm_s: float | None = None
-    """Until its last prompt leaves the provider's cache; 0: it has. None: none was there."""
+    retries: int = 0
+    """Failed attempts that were retried."""
+    retried_ok: int = 0
+    """Requests that succeeded after at least one failed attempt, unseen by their agents."""
+    usage: Usage = field(default_factory=Usage)
+    dollars: float = 0.0
+    """Cost of what was used by public prices, as far as they are known."""
     expired_waiting: float = 0.0
-    """Dollars for writing prompts anew that left the provider's cache while its requests waited here."""
+    """Dollars for writing prompts anew that left the provider's cache while their requests waited here."""
     expired_thinking: float = 0.0
     """Dollars for those that had left it before the agent sent its request."""
     switched: float = 0.0
@@ -159,20 +108,71 @@ class AgentView(Struct, frozen=True):
     """Dollars not spent because a prompt was read from the cache thanks to the order of requests."""
 
 
-class AgentState(Struct):
-    """An agent without its open requests, as the fold keeps it; the next part of a journal begins with it."""
+class AgentFacts(Tally):
+    """What the fold keeps of an agent and its view shows as it is."""
 
-    name: str
+    name: str = ""
     client: str = ""
     parent: str | None = None
     priority: Priority = Priority.NORMAL
-    boosted_until: float = 0.0
     held: bool = False
     stopped: bool = False
     budget: BudgetState | None = None
-    """Its budget in the last sample."""
+    """Its own, or its subtree's, as of the last sample."""
     running: bool | None = None
+    """Whether its process runs; None: no runner started it."""
     exit_code: int | None = None
+    """Exit code of its process, if it ended; negative: the signal that ended it."""
+    recovered: bool = False
+    """A request of it was retried OK before it saw an error that no operator caused."""
+    ttft_s: float | None = None
+    """Time to first token of the last answer."""
+    served_s: float = 0.0
+    """From arrival to the last byte, over its finished requests."""
+    last_error: str = ""
+    refusal: str = ""
+    """Why it was refused last."""
+
+
+class AgentView(AgentFacts, frozen=True, kw_only=True):  # type: ignore[misc]  # structs can
+    """An agent and its requests."""
+
+    state: str
+    """A ticket state, `hung`, `idle`, `ended` (its process, or the one that it is a part of, has ended; without one, it
+    was silent for long), `held`, `stopped`, `spent` (its budget is used up), `pending` (its task waits), `died` (its
+    process ended with an error or by a signal that no operator sent), `refused` (its last request was)."""
+    in_flight: int
+    queued: int
+    waited_s: float
+    """Time in the queue and between attempts, over all its requests, present waits included."""
+    last_seen_s: float
+    """Time since its last event."""
+    unpriced: int = 0
+    """Tokens of models without a known price."""
+    boosted_for_s: float = 0.0
+    """Remaining time of its boost to critical priority."""
+    task: str | None = None
+    """The task that it works on, or will."""
+    waiting_s: float = 0.0
+    """The longest of its current waits, pauses between attempts included; 0: nothing of it waits."""
+    activity: tuple[int, ...] = ()
+    """Tokens used in each of the last steps of :attr:`~hivemind.world.health.Vitals.step_s`, oldest first."""
+    machines: tuple[str, ...] = ()
+    """Where it runs, in the view of several proxies; empty: in this one."""
+    error_s: float | None = None
+    """Since the agent got its last error; None: it got none."""
+    error_over: bool = False
+    """Something of it was answered since then."""
+    refused_s: float | None = None
+    """Since it was refused, if nothing of it was answered since; None: something was, or it never was refused."""
+    warm_s: float | None = None
+    """Until its last prompt leaves the provider's cache; 0: it has. None: none was there."""
+
+
+class AgentState(AgentFacts):
+    """An agent without its open requests, as the fold keeps it; the next part of a journal begins with it."""
+
+    boosted_until: float = 0.0
     task: str | None = None
     """The task that its process was started for."""
     cut_at: float = 0.0
@@ -181,26 +181,14 @@ class AgentState(Struct):
     """Requests in flight that this stop ended."""
     turned_away: int = 0
     """Queued requests that it ended."""
-    requests: int = 0
-    finished: int = 0
-    failed: int = 0
-    retries: int = 0
-    retried_ok: int = 0
     spoiled: bool = False
     """It saw an error that no operator caused."""
-    recovered: bool = False
-    """As in :attr:`AgentView.recovered`."""
     saved_tokens: int = 0
     """Tokens that it had used when a request of it was last retried OK, before it saw an error."""
-    usage: Usage = field(default_factory=Usage)
-    dollars: float = 0.0
     priced: int = 0
     """Tokens with a known price, as in :class:`Counts`."""
-    ttft_s: float | None = None
     waited_s: float = 0.0
-    served_s: float = 0.0
     last_seen: float = 0.0
-    last_error: str = ""
     trouble: str = ""
     """What became of it last, if that was bad: `died`, as in :attr:`AgentView.state`."""
     step: int = 0
@@ -211,20 +199,14 @@ class AgentState(Struct):
     """Those of the steps before that one, oldest first."""
     made_up: bool = False
     """Its name was made of its client's ids, or of its key."""
-    refused: int = 0
     error_at: float = 0.0
     """When it got its last error; 0: it got none, as for the two below."""
     refused_at: float = 0.0
-    refusal: str = ""
     answered_at: float = 0.0
     warm_until: float = 0.0
     """When its last prompt leaves the provider's cache; 0: none was there."""
     cache_kept_s: float = 0.0
     """For how long a use keeps it there."""
-    expired_waiting: float = 0.0
-    expired_thinking: float = 0.0
-    switched: float = 0.0
-    order_saved: float = 0.0
 
 
 class TaskView(Struct, frozen=True):
@@ -297,33 +279,18 @@ class Line(Struct, frozen=True):
     """Who gave the command that it tells of; empty: it tells of no command."""
 
 
-class Totals(Struct, frozen=True):
-    """Totals since the proxy started."""
+class Totals(Tally, frozen=True, kw_only=True):  # type: ignore[misc]  # as of :class:`AgentView`
+    """Totals since the proxy started; the cost is also that of what was wasted."""
 
-    requests: int
-    finished: int
-    failed: int
-    refused: int
-    abandoned: int
-    retries: int
-    retried_ok: int
-    """Requests that succeeded after at least one failed attempt, unseen by their agents."""
-    agents_recovered: int
-    """Agents of which a request was retried OK before they saw an error; it never falls."""
-    tokens_saved: int
-    """Tokens that those agents had used by their last such request; likewise."""
-    usage: Usage
-    wasted: Usage
+    abandoned: int = 0
+    wasted: Usage = field(default_factory=Usage)
     """Tokens of attempts that failed or whose client left."""
-    dollars: float = 0.0
-    """Cost of both, as far as prices are known."""
+    agents_recovered: int = 0
+    """Agents of which a request was retried OK before they saw an error; it never falls."""
+    tokens_saved: int = 0
+    """Tokens that those agents had used by their last such request; likewise."""
     unpriced: int = 0
     """Tokens of models whose price isn't known."""
-    expired_waiting: float = 0.0
-    """Of all agents together, as in :class:`AgentView`, and the three below."""
-    expired_thinking: float = 0.0
-    switched: float = 0.0
-    order_saved: float = 0.0
 
 
 class ModelView(Struct, frozen=True):

@@ -15,7 +15,7 @@ from hivemind.scheduler.events import Arrived, AttemptFailed, BudgetState, Event
 from hivemind.scheduler.types import Priority, Usage
 from hivemind.world.health import Alert
 from hivemind.world.slow import SlowState
-from hivemind.world.snapshot import AgentState, Alarm, CurvePoint, Line, ModelView
+from hivemind.world.snapshot import AgentState, Alarm, CurvePoint, Line, ModelView, Tally
 from hivemind.world.vitals import VitalsState
 
 
@@ -86,29 +86,17 @@ class TaskRecord(Struct):
     :data:`~hivemind.world.snapshot.RUNS_KEPT`."""
 
 
-class Counts(Struct):
+class Counts(Tally):
     """Totals since the proxy started."""
 
-    requests: int = 0
-    finished: int = 0
-    failed: int = 0
-    refused: int = 0
     left: int = 0
-    retries: int = 0
-    retried_ok: int = 0
-    usage: Usage = msgspec.field(default_factory=Usage)
     wasted: Usage = msgspec.field(default_factory=Usage)
-    dollars: float = 0.0
     priced: int = 0
     """Tokens with that cost; the others have no known price, or not yet."""
     agents_recovered: int = 0
     """Agents of which a request was retried OK before they saw an error."""
     recovered_tokens: int = 0
     """What they had used by their last such request."""
-    expired_waiting: float = 0.0
-    expired_thinking: float = 0.0
-    switched: float = 0.0
-    order_saved: float = 0.0
 
 
 class WorldState(Struct, frozen=True):

@@ -71,7 +71,7 @@ class TaskBook:
         for task in self._in["running"].values():
             if agents.get(task.added.agent) is not task.worker:  # the agent was forgotten
                 tokens, dollars = task.used()
-                task.begin(AgentFold(task.added.agent), (task.tokens - tokens, task.dollars - dollars))
+                task.begin(AgentFold(name=task.added.agent), (task.tokens - tokens, task.dollars - dollars))
         return list(chain.from_iterable(map(_saved_values, self._tasks.values())))
 
     def restore(self, state: WorldState, agents: Mapping[str, AgentFold]) -> None:
@@ -82,7 +82,7 @@ class TaskBook:
             if stands.state in self._in:
                 task = TaskFold(*_saved_values(stands))
                 if task.used_before is not None:
-                    task.begin(agents.get(task.added.agent) or AgentFold(task.added.agent), task.used_before)
+                    task.begin(agents.get(task.added.agent) or AgentFold(name=task.added.agent), task.used_before)
                 self._place(task)
 
     def added(self, event: TaskAdded) -> None:

@@ -13,6 +13,7 @@ import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from msgspec import structs
@@ -43,6 +44,7 @@ from hivemind.world.snapshot import (
     RequestDetail,
     Requests,
     Snapshot,
+    Tally,
     Totals,
 )
 from hivemind.world.state import Capture, Carried, Counts, WorldState, counted
@@ -70,6 +72,7 @@ _UNTOLD = frozenset(
     {ev.Arrived, ev.Granted, ev.Prefill, ev.FirstContent, ev.WorkLeft, ev.PromptCached, ev.Progress, ev.LimitsRead}
 )
 """Frequent events that have no line in the log."""
+_tally = attrgetter(*Tally.__struct_fields__)
 
 
 class World:
@@ -204,7 +207,7 @@ class World:
         self._open.providers = dict(state.providers)
         for number, ticket in self._tickets.items():
             name = ticket.arrived.agent
-            self._agents.setdefault(name, AgentFold(name)).tickets[number] = ticket
+            self._agents.setdefault(name, AgentFold(name=name)).tickets[number] = ticket
         self._log.reopen(self._tickets)
         self._lanes = {each.lane: each for each in state.lanes}
         self._curves.restore(state)
@@ -232,7 +235,7 @@ class World:
                 idle = [each for each in self._agents.values() if not each.tickets]
                 for forgotten in heapq.nsmallest(FORGOTTEN_AT_ONCE, idle, key=AgentFold.retention):
                     del self._agents[forgotten.name]
-            agent = self._agents[name] = AgentFold(name)
+            agent = self._agents[name] = AgentFold(name=name)
             self._budgets.agent_came(agent)
         agent.last_seen = at
         return agent
@@ -710,23 +713,12 @@ class World:
     def _totals(self) -> Totals:
         counts = self._counts
         return Totals(
-            requests=counts.requests,
-            finished=counts.finished,
-            failed=counts.failed,
-            refused=counts.refused,
+            *_tally(counts),
             abandoned=counts.left,
-            retries=counts.retries,
-            retried_ok=counts.retried_ok,
+            wasted=counts.wasted,
             agents_recovered=counts.agents_recovered,
             tokens_saved=counts.recovered_tokens,
-            usage=counts.usage,
-            wasted=counts.wasted,
-            dollars=counts.dollars,
             unpriced=counts.usage.total + counts.wasted.total - counts.priced,
-            expired_waiting=counts.expired_waiting,
-            expired_thinking=counts.expired_thinking,
-            switched=counts.switched,
-            order_saved=counts.order_saved,
         )
 
 

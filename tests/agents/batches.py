@@ -21,6 +21,7 @@ from detached import detached_in, end_all
 from ports import unused_port
 from program import called
 from proxy.kit import Running
+from waiting import until
 
 HANGS_S = 120
 HIVEMIND = Path(sys.executable).with_name("hivemind")
@@ -134,9 +135,7 @@ class Bench:
 
     async def until(self, true: Callable[[], bool]) -> None:
         """Wait until it is so."""
-        async with asyncio.timeout(HANGS_S):
-            while not true():  # noqa: ASYNC110 - other processes
-                await asyncio.sleep(0.01)
+        await until(true, HANGS_S)
 
     async def journal_of(self, lines: int) -> None:
         """Wait until the tasks have written so much."""

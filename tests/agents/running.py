@@ -8,7 +8,7 @@ import os
 import random
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -104,14 +104,6 @@ async def said(process: asyncio.subprocess.Process, word: str) -> str:
         assert line, f"it ended, and said: {lines}"
         lines += line.decode()
     return lines
-
-
-async def until(true: Callable[[], Any]) -> None:
-    """Wait until it is so."""
-    found = true()
-    while not found:
-        await asyncio.sleep(0.01)
-        found = true()
 
 
 @contextlib.asynccontextmanager

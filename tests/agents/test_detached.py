@@ -15,10 +15,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from agents.running import PLAIN, Place, Ran, at, ended, providing, until
+from agents.running import PLAIN, Place, Ran, at, ended, providing
 from agents.test_run import QUICK
 from detached import detached_in
 from ports import unused_port
+from waiting import until
 
 from hivemind.host.start_lock import StartLock
 
@@ -47,8 +48,7 @@ async def logged(place: Place, word: str) -> Ran:
 
 async def gone(folder: Path) -> None:
     """Wait until no detached proxy of that folder is left."""
-    while detached_in(folder):  # noqa: ASYNC110 - another process
-        await asyncio.sleep(0.02)
+    await until(lambda: not detached_in(folder))
 
 
 async def test_up_and_down(tmp_path: Path) -> None:

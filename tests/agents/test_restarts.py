@@ -10,9 +10,10 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from agents.running import before, ended, until
+from agents.running import before, ended
 from agents.test_resume import stage
 from agents.test_resume_session import install, said
+from waiting import until
 
 from hivemind.agents.clients.facts import GO_ON
 from hivemind.scheduler.commands import StopAgent

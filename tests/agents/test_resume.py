@@ -12,12 +12,13 @@ from unittest import mock
 import pytest
 from agents.kept import keep
 from agents.repositories import ENVIRON, commit, repository
-from agents.running import HANGS_S, TOKEN, Place, Ran, at, ended, providing, until
+from agents.running import HANGS_S, TOKEN, Place, Ran, at, ended, providing
 from ports import unused_port
 from proxy.kit import Running, client, playing, proxying
 from proxy.wire import ANSWER, PLAIN_BODY
 from trusted import trusted_settings
 from upstream.scripted import serving
+from waiting import until
 
 from hivemind.agents.worktrees import Repository, WantedWorktree
 from hivemind.api_types import AgentBudget, BudgetsPart

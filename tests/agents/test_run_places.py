@@ -10,10 +10,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from agents.running import Place, at, before, ended, providing, said, until
+from agents.running import Place, at, before, ended, providing, said
 from detached import detached_in, end_all
 from ports import unused_port
 from trusted import trusted_settings
+from waiting import until
 
 from hivemind.api_types import PlaceRelease, PlaceRequest
 from hivemind.control.client import ControlClient, open_http

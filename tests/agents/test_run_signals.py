@@ -13,8 +13,9 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
-from agents.running import HANGS_S, PLAIN, Place, at, before, ended, providing, until
+from agents.running import HANGS_S, PLAIN, Place, at, before, ended, providing
 from ports import unused_port
+from waiting import until
 
 pytestmark = pytest.mark.e2e
 

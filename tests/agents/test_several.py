@@ -11,8 +11,9 @@ from unittest import mock
 
 import pytest
 from agents.repositories import ENVIRON, git, repository
-from agents.running import Place, Ran, before, ended, said, until
+from agents.running import Place, Ran, before, ended, said
 from proxy.kit import Running
+from waiting import until
 
 from hivemind.agents.numbered import Output, exit_code, shown_safely
 from hivemind.agents.progress import TaskRow

@@ -6,10 +6,11 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from agents.running import Place, at, before, ended, providing, said, until
+from agents.running import Place, at, before, ended, providing, said
 from agents.test_run_places import serving
 from ports import unused_port
 from proxy.kit import Running
+from waiting import until
 
 from hivemind.api_types import NOBODY
 from hivemind.control.client import ControlClient, open_http

@@ -15,6 +15,7 @@ import pytest
 from ports import unused_port
 from store.provider import Fleet, providing
 from store.test_kill import program
+from waiting import until
 
 from benchmarks.crash.serving import NAMES, serving_in
 from hivemind.journal.read.reader import open_journal
@@ -60,8 +61,7 @@ async def test_a_full_disk(tmp_path: Path) -> None:
             await do(cmd.StopAgent("alice", False), "test")
             await do(cmd.StopAgent("alice", True), "test")
             await running.client.write(await running.client.draft({"aimd.alpha": 0.5}), "test")
-            while not listed(folder_in(tmp_path / "state"))[0]:  # noqa: ASYNC110 - another process
-                await asyncio.sleep(0.02)
+            await until(lambda: listed(folder_in(tmp_path / "state"))[0])
         rest = await running.stop()
     told = "".join(warnings) + rest
     for text in ("usage and tasks can't", "traffic goes on", "checkpoints can't"):
@@ -84,10 +84,8 @@ async def test_it_vanishes(tmp_path: Path) -> None:
             shutil.rmtree(served.state)
             await served.client.command(cmd.SetPriority("alice", Priority.HIGH), "test")
             await fleet.until(fleet.answers + 20)
-            while "is written anew: nothing is lost" not in served.errors:  # noqa: ASYNC110 - another process
-                await asyncio.sleep(0.02)
-            while not list(served.state.glob("journals/*.jsonl")):  # noqa: ASYNC110 - another process
-                await asyncio.sleep(0.02)
+            await until(lambda: "is written anew: nothing is lost" in served.errors)
+            await until(lambda: list(served.state.glob("journals/*.jsonl")))
             await fleet.until(fleet.answers + 20)
         books = await served.books()
         code = await served.stop()

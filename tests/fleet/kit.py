@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -89,12 +89,6 @@ async def busy(urls: list[str], agents: int, pause_s: float = 0.0) -> AsyncItera
                 task.cancel()
             results = await asyncio.gather(*tasks, return_exceptions=True)
     assert not [each for each in results if not isinstance(each, asyncio.CancelledError)]
-
-
-async def until(true: Callable[[], bool]) -> None:
-    """Wait for it."""
-    while not true():  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
 
 
 def state_of(proxy: Running) -> str:

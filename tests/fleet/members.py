@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 from world.kit import LANE
@@ -92,10 +92,3 @@ async def _beat(beacon: Beacon) -> None:
     while True:
         await beacon.beat()
         await asyncio.sleep(0.005)
-
-
-async def until(true: Callable[[], object]) -> None:
-    """Wait until it is so."""
-    async with asyncio.timeout(20):
-        while not true():  # noqa: ASYNC110 - it is read, not told
-            await asyncio.sleep(0.005)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 import pytest
-import redis_server
 from ports import unused_port
 from proxy.kit import Running, client, proxying
 from redis_server import RedisServer
 from store.provider import Fleet as ProviderFleet
 from store.provider import providing
 from store.test_kill import Program, program
+from waiting import until
 
 from hivemind.fleet.budgets import KEY
 from hivemind.prices import Prices
@@ -35,12 +35,6 @@ BODY = (
 )
 AT_ONCE = 4
 """Requests in flight of each agent at each proxy."""
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with redis_server.running() as started:
-        yield started
 
 
 @dataclass
@@ -70,8 +64,12 @@ class Fleet:
 
     async def agreed(self, found: Callable[[Running], object]) -> None:
         """Wait until all proxies say the same, which is something."""
-        while len({repr(found(each)) for each in self.proxies}) != 1 or found(self.proxies[0]) is None:  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
+
+        def agree() -> bool:
+            first, *others = map(found, self.proxies)
+            return first is not None and all(repr(each) == repr(first) for each in others)
+
+        await until(agree)
 
     def spent(self) -> Spent:
         """By all together."""
@@ -208,8 +206,7 @@ async def test_a_key_that_is_somebody_elses_is_told_once(server: RedisServer, ca
         machines.proxies[0].proxy.apply(SetBudget("alice", 1_000))
         waits = asyncio.create_task(machines.post(0, "alice"))
         assert (await machines.post(0, "bob")).status_code == 200
-        while "the fleet's budgets" not in caplog.text:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        await until(lambda: "the fleet's budgets" in caplog.text)
         server.command("DEL", KEY)
         assert (await waits).status_code == 200
         assert caplog.text.count("the fleet's budgets") == 1

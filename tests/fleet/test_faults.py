@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 import redis_server
 from control.processes import Program, program
-from fleet.kit import Counting, ask, busy, fleet_of, state_of, until
+from fleet.kit import Counting, ask, busy, fleet_of, state_of
 from proxy.kit import client
 from redis_server import RedisServer, running
 from upstream.scripted import serving
+from waiting import until
 
 LIMIT = 200
 Fault = Callable[[RedisServer], Awaitable[None]]

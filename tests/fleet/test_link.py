@@ -7,9 +7,10 @@ import math
 from pathlib import Path
 
 import pytest
-from fleet.kit import Counting, ask, busy, fleet_of, state_of, until
+from fleet.kit import Counting, ask, busy, fleet_of, state_of
 from proxy.kit import client
 from redis_server import running
+from waiting import until
 
 from hivemind.fleet.store import StoreError
 from hivemind.scheduler.types import WindowKind

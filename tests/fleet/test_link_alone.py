@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import msgspec
 import pytest
-from fleet.kit import until
 from fleet.lua import State, sync
+from waiting import until
 
 from hivemind.fleet import link
 from hivemind.fleet.link import Link

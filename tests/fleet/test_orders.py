@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 import pytest
-import redis_server
 from fleet.members import KEY, Proxy, lease, member, opened, present
 from redis_server import RedisServer
 from world.kit import LANE, arrived, told
@@ -22,19 +20,6 @@ from hivemind.scheduler.commands import Command, Conflict
 from hivemind.scheduler.types import Priority
 
 STOP = cmd.StopAgent("ann", True)
-
-
-@pytest.fixture(scope="module")
-def shared() -> Iterator[RedisServer]:
-    with redis_server.running() as server:
-        yield server
-
-
-@pytest.fixture
-def server(shared: RedisServer) -> RedisServer:
-    """An empty one."""
-    shared.command("FLUSHALL")
-    return shared
 
 
 def proxy(machine: str, agent: str = "ann", **about: Any) -> Proxy:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import pytest
 import redis_server
-from fleet.members import Proxy, lease, member, opened, present, until
+from fleet.members import Proxy, lease, member, opened, present
 from redis_server import RedisServer
+from waiting import until
 from world.kit import arrived, sampled, state, told
 
 from hivemind.fleet import presence
@@ -18,19 +19,6 @@ from hivemind.fleet.presence import Viewer, pack, unpack, unpack_agents
 from hivemind.fleet.store import FleetStore, StoreError
 from hivemind.records import replace
 from hivemind.world.snapshot import Snapshot
-
-
-@pytest.fixture(scope="module")
-def shared() -> Iterator[RedisServer]:
-    with redis_server.running() as server:
-        yield server
-
-
-@pytest.fixture
-def server(shared: RedisServer) -> RedisServer:
-    """An empty one."""
-    shared.command("FLUSHALL")
-    return shared
 
 
 def world(agent: str = "ann") -> Snapshot:

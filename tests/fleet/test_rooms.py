@@ -11,10 +11,10 @@ import httpx
 import pytest
 import redis_server
 from control.kit import RUN, TOKEN
-from fleet.members import until
 from proxy.kit import Running, client, playing, proxying
 from proxy.wire import ANSWER, PLAIN_BODY
 from upstream.scripted import serving
+from waiting import until
 
 from hivemind.cli.main import main
 from hivemind.control.client import ControlClient

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ import redis_server
 import trustme
 from ports import unused_port
 from redis_server import RedisServer, running
+from waiting import until
 
 from hivemind.errors import UsageError
 from hivemind.fleet.store import Fault, FleetStore, Script, ScriptRun, StoreError
@@ -18,12 +19,6 @@ from hivemind.settings.store_address import store_address
 
 ADD = Script.of("return redis.call('INCRBY', KEYS[1], ARGV[1])")
 CANARY = "canary-5f2d8c6b1e"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with running() as server:
-        yield server
 
 
 @contextlib.asynccontextmanager
@@ -40,12 +35,6 @@ async def error_of(store: FleetStore) -> StoreError:
         await store.call("SET", "a", "1")
     assert "\n" not in str(found.value)
     return found.value
-
-
-async def eventually(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not true():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize(
@@ -350,15 +339,15 @@ async def test_messages() -> None:
     with running() as server:
         async with opened(server.url) as store:
             store.subscribe("kicks", heard.append)
-            await eventually(lambda: heard == [None])
+            await until(lambda: heard == [None])
             await store.call("PUBLISH", "kicks", "a")
-            await eventually(lambda: heard == [None, "a"])
+            await until(lambda: heard == [None, "a"])
             other: list[str | None] = []
             store.subscribe("other", other.append)
-            await eventually(lambda: other == [None])
+            await until(lambda: other == [None])
             server.kill()
             server.start()
-            await eventually(lambda: heard == [None, "a", None])
+            await until(lambda: heard == [None, "a", None])
             store.unsubscribe("other")
             with contextlib.suppress(StoreError):
                 await store.call("PING")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 import redis_server
-from fleet.members import Proxy, lease, member, opened, present, until
+from fleet.members import Proxy, lease, member, opened, present
 from redis_server import RedisServer
+from waiting import until
 from world.kit import arrived, told
 
 from hivemind.fleet import watcher as module
@@ -19,18 +20,9 @@ from hivemind.scheduler.commands import Conflict, PauseAgent, StopAgent
 from hivemind.world.snapshot import Line
 
 
-@pytest.fixture(scope="module")
-def shared() -> Iterator[RedisServer]:
-    with redis_server.running() as server:
-        yield server
-
-
-@pytest.fixture
-def server(shared: RedisServer, monkeypatch: pytest.MonkeyPatch) -> RedisServer:
-    """An empty one, which is read often."""
+@pytest.fixture(autouse=True)
+def _read_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "EVERY_S", 0.01)
-    shared.command("FLUSHALL")
-    return shared
 
 
 def proxy(machine: str, *agents: str, wall: float = 1_700_000_000.0) -> Proxy:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-import redis_server
 from proxy.kit import Running, proxying
 from proxy.test_work import ALL, asked, in_flight, used
 from proxy.wire import http
 from redis_server import RedisServer
 from upstream.scripted import Handler, Scripted, serving
+from waiting import until
 
 from hivemind.fleet.works import AWAY
 
@@ -43,12 +43,6 @@ KINDS: dict[str, tuple[str, dict[str, Any], dict[str, dict[str, Any]]]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with redis_server.running() as started:
-        yield started
-
-
 def answering(begun: dict[str, Any], ends: dict[str, dict[str, Any]]) -> Callable[[Scripted], Handler]:
     """An upstream that knows one piece of work, which has ended when it is asked for."""
 
@@ -74,11 +68,6 @@ async def two(server: RedisServer, kind: str) -> AsyncIterator[tuple[Running, Ru
         proxies = [await stack.enter_async_context(proxying(f"lab={script.url}", fleet=server.url)) for _ in range(2)]
         await asked(proxies[0], "POST", path, b'{"model": "gpt-4o", "input": "hi", "background": true}')
         yield proxies[0], proxies[1], list(ends)
-
-
-async def until(true: Callable[[], bool]) -> None:
-    while not true():  # noqa: ASYNC110
-        await asyncio.sleep(0.005)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -6,6 +6,7 @@ import asyncio
 import random
 
 from proxy.kit import settings_for
+from waiting import until
 
 from hivemind.host.checkpointing import Conversation, Conversations
 from hivemind.providers.base import Facts
@@ -123,8 +124,7 @@ async def until_packed(conversations: Conversations, agent: str) -> Conversation
     """Wait until an agent's body is compressed."""
     found = conversations.find(agent)
     assert found is not None
-    while not found.packed:  # noqa: ASYNC110 - a thread does it
-        await asyncio.sleep(0.001)
+    await until(lambda: found.packed)
     return found
 
 

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from types import SimpleNamespace
 
 import pytest
+from waiting import until
 
 from hivemind.host import memory
 from hivemind.host.memory import return_memory
@@ -51,8 +52,7 @@ async def test_returned_once_few_are_left(trims: list[int]) -> None:
             await checks()
             assert len(trims) == done
             bodies.release(crowd)
-            while len(trims) == done:  # noqa: ASYNC110 - a thread does it
-                await asyncio.sleep(0.001)
+            await until(lambda: len(trims) != done)  # noqa: B023 - it is over before the next
             await checks()
     assert trims == [0, 0]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import httpx
 import pytest
+from waiting import until
 
 from hivemind.host import model_servers
 from hivemind.host.proxy import Proxy
@@ -87,12 +88,6 @@ async def ask(proxy: Proxy) -> None:
         body = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
         headers = {"authorization": "Bearer sk-secret-0001"}
         (await web.post(f"{proxy.address}/v1/chat/completions", json=body, headers=headers)).raise_for_status()
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not true():  # noqa: ASYNC110 - no event tells
-            await asyncio.sleep(0.005)
 
 
 def recognised(proxy: Proxy) -> bool:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 from hivemind.journal.codec import event_of
@@ -64,15 +62,6 @@ class MemorySheet(JournalPart):
 
     def close(self) -> None:
         """Nothing is held."""
-
-
-async def until(true: Callable[[], object]) -> None:
-    """Wait for a thread."""
-    for _ in range(20_000):
-        if true():
-            return
-        await asyncio.sleep(0.001)
-    raise TimeoutError
 
 
 def granted(number: int, at: float = 0.0) -> Granted:

@@ -12,8 +12,9 @@ import pytest
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from journal.disks import Disk, granted, numbers, until, wide
+from journal.disks import Disk, granted, numbers, wide
 from msgspec import structs
+from waiting import until
 
 from hivemind.journal.codec import line_of
 from hivemind.journal.records import Gap, JournalBegan, JournalEnded

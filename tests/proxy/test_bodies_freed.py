@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 from proxy.kit import Close, Hang, Play, Reset, Running, between, raw, request
 from proxy.wire import ANSWER, END, MESSAGE, PLAIN_BODY, SSE, STREAM, chunked, http
+from waiting import until
 
 from hivemind.proxy import data_plane
 from hivemind.proxy.body_budget import BodyBudget
@@ -59,8 +60,7 @@ def used(running: Running) -> int:
 
 async def given_back(running: Running) -> None:
     """Wait until nothing counts and no body is left: the test hangs where one is."""
-    while used(running) or Body.alive:  # noqa: ASYNC110 - nobody tells of it
-        await asyncio.sleep(0.001)
+    await until(lambda: not (used(running) or Body.alive))
 
 
 ENDS: dict[str, tuple[list[Play], bytes]] = {
@@ -136,8 +136,7 @@ def begun(size: int) -> bytes:
 
 async def counted(running: Running, size: int) -> None:
     """Wait until so much counts."""
-    while used(running) != size:  # noqa: ASYNC110 - nobody tells of it
-        await asyncio.sleep(0.001)
+    await until(lambda: used(running) == size)
 
 
 @pytest.mark.parametrize("size", [AWAITED_BODY, 2 * MIB], ids=["awaited", "read by the application"])

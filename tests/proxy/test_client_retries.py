@@ -14,6 +14,7 @@ import pytest
 from proxy.kit import Play, Raw, Running, playing, proxying, raw, request
 from proxy.wire import ANSWER, MESSAGE, PLAIN_BODY, SSE, STREAM_BODY, chunked
 from upstream.scripted import Scripted, serving
+from waiting import until
 
 from hivemind.providers import clients as known_clients
 from hivemind.providers.clients import Client, TryAgain
@@ -53,8 +54,7 @@ async def joined(proxy: Running, client: Raw, body: bytes, *headers: str) -> Non
     """Send a repetition, and wait until it has joined the original."""
     before = listeners(proxy)
     await client.send(request(TARGET, body, *headers))
-    while listeners(proxy) == before:  # noqa: ASYNC110 - joining makes no event
-        await asyncio.sleep(0.001)
+    await until(lambda: listeners(proxy) != before)
 
 
 @pytest.mark.parametrize("body", [PLAIN_BODY, STREAM_BODY], ids=["whole", "stream"])

@@ -11,6 +11,7 @@ import pytest
 from proxy.kit import Close, Raw, Running, between, client, proxying, raw, request
 from proxy.wire import ANSWER, PLAIN_BODY, STREAM, STREAM_BODY
 from upstream.scripted import Handler, Scripted, serving
+from waiting import until
 
 from hivemind.providers.profiles import OLLAMA, PROFILES
 from hivemind.records import replace
@@ -34,8 +35,7 @@ async def left(proxy: Running, leaving: Raw, upstream: Scripted) -> None:
     await leaving.send(request(TARGET, PLAIN_BODY))
     await upstream.until(lambda: len(upstream.requests) == 1)
     leaving.leave()
-    while not proxy.proxy.app._retries.left:  # noqa: ASYNC110 - leaving makes no event
-        await asyncio.sleep(0.001)
+    await until(lambda: proxy.proxy.app._retries.left)
 
 
 async def test_it_holds_its_slot(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,15 +60,12 @@ async def test_its_clients_retry_gets_the_answer(monkeypatch: pytest.MonkeyPatch
         await left(proxy, one, upstream)
         await two.send(request(TARGET, PLAIN_BODY))
         (exchange,) = proxy.proxy.app._retries.left
-        while exchange.left:  # noqa: ASYNC110 - joining makes no event
-            await asyncio.sleep(0.001)
+        await until(lambda: not exchange.left)
         async with raw(proxy.port) as three:
             two.leave()
-            while not exchange.left:  # noqa: ASYNC110 - leaving makes no event
-                await asyncio.sleep(0.001)
+            await until(lambda: exchange.left)
             await three.send(request(TARGET, PLAIN_BODY))
-            while exchange.left:  # noqa: ASYNC110 - joining makes no event
-                await asyncio.sleep(0.001)
+            await until(lambda: not exchange.left)
             done.set()
             status, headers = await three.head()
             assert (status, await three.body(headers)) == (200, ANSWER.partition(b"\r\n\r\n")[2])

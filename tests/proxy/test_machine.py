@@ -23,6 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from proxy.kit import Running, proxying
 from proxy.wire import data, http, line
 from upstream.scripted import Handler, Scripted, reset, serving
+from waiting import until
 
 from hivemind.proxy.data_plane import DataPlane
 from hivemind.proxy.exchange import Exchange
@@ -266,9 +267,7 @@ class Traffic(RuleBasedStateMachine):
     async def until(self, true: Callable[[], bool], what: str) -> None:
         """Wait until it is so."""
         try:
-            async with asyncio.timeout(HANGS_S):
-                while not true():  # noqa: ASYNC110  nothing tells of it
-                    await asyncio.sleep(0.0005)
+            await until(true, HANGS_S)
         except TimeoutError:
             raise AssertionError(f"never: {what}") from None
 

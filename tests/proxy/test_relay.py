@@ -12,6 +12,7 @@ from proxy.kit import Close, Hang, Play, Raw, Reset, Seen, between, proxying, ra
 from proxy.test_retry_delays import OK, Stage, play, says
 from proxy.wire import ANSWER, JSON, chunk, head, http
 from upstream.scripted import serving
+from waiting import until
 
 from hivemind.host.proxy import Proxy
 
@@ -165,8 +166,7 @@ async def test_a_client_that_leaves_its_upload() -> None:
         await arrived.wait()
         it.leave(hard=True)
         await broke_off.wait()
-        while proxy.proxy.app.answering:  # noqa: ASYNC110 - nobody tells of it
-            await asyncio.sleep(0.001)
+        await until(lambda: not proxy.proxy.app.answering)
 
 
 @pytest.mark.parametrize("then", [Hang(), Close()])

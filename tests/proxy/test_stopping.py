@@ -21,6 +21,7 @@ from proxy.wire import (
     http,
 )
 from upstream.scripted import serving
+from waiting import until
 
 from hivemind.proxy import server_protocol
 from hivemind.proxy.server_protocol import ClientProtocol
@@ -190,8 +191,7 @@ async def test_all_who_wait_for_the_same_answer() -> None:
         await first.send(request(PATH, PLAIN_BODY, "x-stainless-retry-count: 0"))
         await proxy.until(lambda world: world.queued == 1)
         await again.send(request(PATH, PLAIN_BODY, "x-stainless-retry-count: 1"))
-        while listening(proxy) < 2:  # noqa: ASYNC110 - joining makes no event
-            await asyncio.sleep(0.001)
+        await until(lambda: listening(proxy) >= 2)
         gate.set()
         await upstream.until(lambda: len(upstream.requests) == 2)
         stop(proxy)

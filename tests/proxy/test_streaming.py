@@ -35,6 +35,7 @@ from proxy.wire import (
     chunked,
     head,
 )
+from waiting import until
 
 from hivemind.host.proxy import Proxy
 from hivemind.lab.simulate.clock import run_virtual
@@ -436,8 +437,7 @@ async def test_slow_reader_holds_only_its_own_upstream_back() -> None:
         await slow.send(request(MESSAGES, STREAM_BODY))
         await slow.head()
         (writer,) = upstream.open
-        while not writer.transport.get_write_buffer_size():  # noqa: ASYNC110 - nothing to wait for
-            await asyncio.sleep(0.001)
+        await until(writer.transport.get_write_buffer_size)
         answers = [await http.post(proxy.url + MESSAGES, content=PLAIN_BODY) for _ in range(20)]
         assert [answer.status_code for answer in answers] == [200] * 20
         assert writer.transport.get_write_buffer_size() > 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scheduler.driving import Hands, failure, lane_config
 
-from hivemind.proxy.exchange import text_of
+from hivemind.proxy.client_side import text_of
 from hivemind.scheduler.commands import (
     CancelTask,
     ClaimTask,

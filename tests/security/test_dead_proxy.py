@@ -14,6 +14,7 @@ from agents.running import Place, at, providing
 from control.kit import proven
 from detached import detached_in
 from ports import unused_port
+from waiting import until
 
 from hivemind.control.client import open_http
 from hivemind.control.discovery import parse_address
@@ -86,8 +87,7 @@ async def killed(folder: Path) -> AsyncIterator[tuple[Place, int, str]]:
         assert (await place.called("status")).code == 0
         (pid,) = detached_in(folder)
         os.kill(pid, signal.SIGKILL)
-        while detached_in(folder):  # noqa: ASYNC110 - another process
-            await asyncio.sleep(0.01)
+        await until(lambda: not detached_in(folder))
         yield place, port, read_note(folder / "state" / f"control-{port}.json").token
 
 

@@ -10,12 +10,12 @@ import pytest
 import redis
 import redis_server
 import zstandard
-from fleet.members import until
 from proxy.kit import Running, client, playing, proxying
 from proxy.wire import http
 from redis_server import RedisServer
 from security.kit import AGENTS, CONTROL
 from upstream.scripted import serving
+from waiting import until
 
 from hivemind.store.token_file import ControlKey
 

@@ -17,6 +17,7 @@ import pytest
 from control import processes
 from ports import unused_port
 from store.provider import INPUT, OUTPUT, Fleet, providing
+from waiting import until
 
 from hivemind.api_types import PREFIX
 from hivemind.control.client import ControlClient
@@ -117,8 +118,7 @@ async def test_a_stream_that_is_cut_counts(tmp_path: Path) -> None:
         provider.event_s = 0.25
         fleet = Fleet(f"http://127.0.0.1:{port}", ("alice",))
         async with program(upstream, port, tmp_path) as running, fleet.at_work():
-            while provider.used["alice"] < 56:  # noqa: ASYNC110 - the other side of two processes
-                await asyncio.sleep(0.01)
+            await until(lambda: provider.used["alice"] >= 56)
             await running.do(cmd.SetBudget("alice", 10_000))
             await running.kill()
         counted = provider.used["alice"]

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from proxy.kit import settings_for
 from scheduler.driving import LANE, lane_config, request
+from waiting import until
 
 from hivemind.api_types import PlaceRelease, PlaceRequest
 from hivemind.cli.operator.budget import shown
@@ -160,8 +161,7 @@ async def test_midnight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         use(proxy, "b", 3)
         assert use(proxy, "a", 1).refusal is not None
         clock.wall += 20
-        while use(proxy, "a", 0).refusal is not None:  # noqa: ASYNC110 - a timer of the proxy's
-            await asyncio.sleep(0.001)
+        await until(lambda: use(proxy, "a", 0).refusal is None)
         assert [used(proxy, name)["day"] for name in "ab"] == [0, 0]
         assert [used(proxy, name)["run"] for name in "ab"] == [20, 3]
     async with living(tmp_path, clock) as proxy:
@@ -329,8 +329,7 @@ async def test_without_a_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     proxy.engine.open_lane(LANE, lane_config(slots=50))
     use(proxy, "a", 20)
     clock.wall += 20
-    while used(proxy, "a")["day"]:  # noqa: ASYNC110 - a timer of the proxy's
-        await asyncio.sleep(0.001)
+    await until(lambda: not used(proxy, "a")["day"])
     assert proxy.place(PlaceRequest("a", command=("sh",)), "r").granted
     await proxy.settled()
     assert proxy.about().state_dir is None
@@ -354,8 +353,7 @@ async def test_the_first_of_a_month(
         assert use(proxy, "a", 1).refusal is not None
         if not away:
             clock.wall += 20
-            while used(proxy, "a")["day"]:  # noqa: ASYNC110 - a timer of the proxy's
-                await asyncio.sleep(0.001)
+            await until(lambda: not used(proxy, "a")["day"])
     clock.wall += 20 * away
     async with living(tmp_path, clock) as proxy:
         assert (use(proxy, "a", 1).refusal is None) is renewed

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from store.records import agent, batch, run, task
+from waiting import until
 
 from hivemind.store import schema
 from hivemind.store.schema import SavedBatch
@@ -100,13 +101,11 @@ async def test_a_full_disk(on: On, caplog: pytest.LogCaptureFixture) -> None:
     await writer.settled()
     writer.put(batch(agent("a", 3)))
     await writer.settled()
-    while disk.tries < 5:  # noqa: ASYNC110 - another thread
-        await asyncio.sleep(0.001)
+    await until(lambda: disk.tries >= 5)
     assert len(told(caplog)) == 1
     assert f"can't be written to {writer.path} (database or disk is full)" in told(caplog)[0]
     disk.full = False
-    while not disk.written:  # noqa: ASYNC110
-        await asyncio.sleep(0.001)
+    await until(lambda: disk.written)
     await writer.settled()
     assert {name: each.own.ever.tokens for name, each in disk.written[0].agents.items()} == {"a": 3, "b": 2}
     assert len(disk.written) == 1

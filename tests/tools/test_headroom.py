@@ -25,7 +25,7 @@ def window(kind: WindowKind, remaining: float) -> WindowState:
 
 def world(*lanes: LaneState, agents: tuple[AgentView, ...] = (), **about: Any) -> Snapshot:
     """Ten requests were answered so far, each with as many tokens and for a cent."""
-    totals = Totals(10, 10, 0, 0, 0, 0, 0, 0, 0, Usage(TYPICAL * 9, 0, 0, TYPICAL), Usage(), dollars=0.1)
+    totals = Totals(10, 10, usage=Usage(TYPICAL * 9, 0, 0, TYPICAL), dollars=0.1)
     shown = tuple(LaneView(lane, ()) for lane in lanes)
     values = {"lanes": shown, "agents": agents, "totals": totals, **about}
     return replace(told().snapshot(1.0), **values)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 _MOST_TURNS = 100_000
@@ -22,10 +21,3 @@ async def idle(*_sleeps: float) -> None:
         if not loop._ready:
             return
     raise AssertionError("the event loop is never idle")
-
-
-async def until(reached: Callable[[], bool], patience_s: float = 60.0) -> None:
-    """Wait for a condition that a thread, a process or a timer brings about. Raises TimeoutError if it never does."""
-    async with asyncio.timeout(patience_s):
-        while not reached():  # noqa: ASYNC110 - other threads and processes set no event here
-            await asyncio.sleep(0.001)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from control.kit import RUN, TOKEN, busy_proxy, controlled, proving
 from ports import unused_port
+from waiting import until
 from world.kit import arrived, commanded, sampled, state, told
 
 from hivemind.control.codec import snapshot_part
@@ -40,12 +41,6 @@ async def watching(url: str, token: Token = OURS, pace: PollPace = QUICK) -> Asy
     ):
         await source.first_answer.wait()
         yield source
-
-
-async def until(true: Callable[[], object]) -> None:
-    """Wait until it is so."""
-    while not true():  # noqa: ASYNC110 - it is read, not told
-        await asyncio.sleep(0.001)
 
 
 async def test_it_shows_the_world() -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 import redis_server
-from fleet.members import Proxy, lease, member, present, until
+from fleet.members import Proxy, lease, member, present
+from waiting import until
 from world.kit import arrived, commanded, first_content, granted, sampled, state, told
 
 from hivemind.errors import UsageError

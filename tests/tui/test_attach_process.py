@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import stat
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from control.processes import program, state_of
+from waiting import until
 
 from hivemind.scheduler import commands as cmd
 from hivemind.store.token_file import note_path, read_note
@@ -18,12 +17,6 @@ from hivemind_tui.sources.remote import PollPace, attached
 pytestmark = pytest.mark.e2e
 
 QUICK = PollPace(looked_at_s=0.01, unseen_s=0.01, again_s=0.01, again_most_s=0.05)
-
-
-async def until(true: Callable[[], object]) -> None:
-    """Wait until it is so."""
-    while not true():  # noqa: ASYNC110 - another process
-        await asyncio.sleep(0.005)
 
 
 def lines(snapshot: Snapshot) -> list[str]:

@@ -8,8 +8,8 @@ from textual.app import ComposeResult
 from textual.geometry import Region
 from textual.screen import Screen
 from textual.widgets import Static
-from tui.idle import until
 from tui.kit import settle
+from waiting import until
 
 from hivemind_tui.loop.base_app import ROWS, BandedScreen, GuestApp, top_band
 

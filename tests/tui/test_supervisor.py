@@ -12,6 +12,7 @@ import httpx
 import pytest
 from textual.message import Message
 from tui.worlds import FakeSource, empty_world, world
+from waiting import until
 
 from hivemind.console import Console
 from hivemind.host.proxy import Proxy
@@ -186,9 +187,7 @@ async def test_another_program_may_have_the_terminal_between_two_screens(tmp_pat
     assert left.exists()
     second.aside = (sys.executable, "-c", f"import time; open({str(begun)!r}, 'w'); time.sleep(600)")
     second.exit("aside")
-    async with asyncio.timeout(30):
-        while not begun.exists():  # noqa: ASYNC110 - another process makes it
-            await asyncio.sleep(0.01)
+    await until(begun.exists)
     stage.stop.ask()
     await watching
     assert len(stage.screens) == 2

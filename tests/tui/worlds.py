@@ -163,7 +163,7 @@ def empty_world() -> Snapshot:
         agents=(),
         lines=(),
         uptime_s=3.0,
-        totals=Totals(0, 0, 0, 0, 0, 0, 0, 0, 0, Usage(), Usage()),
+        totals=Totals(),
     )
     return judged(empty)
 

@@ -78,7 +78,7 @@ def test_a_sample_settles_too() -> None:
 
 def test_without_prices_the_past_is_bounded() -> None:
     """What is beyond stays unpriced, for good."""
-    counts, agent = Counts(), AgentFold("ann")
+    counts, agent = Counts(), AgentFold(name="ann")
     costs = Costs(counts, lambda *_: None)
     for _ in range(PENDING_KEPT + 5):
         costs.note(0.0, agent, "anthropic", "model", Usage(1))
@@ -98,7 +98,7 @@ def test_what_was_used_is_known_by_model() -> None:
     assert (model.dollars, model.unpriced) == (3 + USED.total, 0)
     costs = Costs(Counts(), lambda *_: None)
     for number in range(MODELS_KEPT + 5):
-        costs.note(0.0, AgentFold("ann"), "anthropic", f"m{number}", Usage(number))
+        costs.note(0.0, AgentFold(name="ann"), "anthropic", f"m{number}", Usage(number))
     costs.settle(dollar_a_token)
     others = costs.models[-1]
     assert (len(costs.models), others.model, others.usage) == (MODELS_KEPT + 1, "", Usage(5 * MODELS_KEPT + 10))

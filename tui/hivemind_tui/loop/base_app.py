@@ -59,7 +59,6 @@ class GuestApp(App[str]):
 
     async def run_async(self, *args: Any, **kwargs: Any) -> str | None:
         without_cycles()
-        self.monitor.begun()
         instrument()
         reported = message_hook.set(self.monitor.handling)
         try:

@@ -90,12 +90,8 @@ class MonitorReport(Struct, frozen=True):
     """The step with the most CPU time; None where none took a millisecond."""
     collections: tuple[Collections, ...]
     """By generation, the youngest first."""
-    startup_s: float | None
-    """From the program's start to the screen's first step; None before that."""
     first_frame_s: float | None
     """From the program's start to the screen's first frame; None before that."""
-    worst_at_start: LoopStep | None
-    """The longest step up to the first frame."""
 
 
 class Diagnostics(Struct, frozen=True):
@@ -125,9 +121,7 @@ class Monitor:
         self._clock = clock
         self._cpu = cpu
         self._born_s = clock() - (process_age_s() if age_s is None else age_s)
-        self._startup_s: float | None = None
         self._first_frame_s: float | None = None
-        self._worst_at_start: LoopStep | None = None
         self._in_step = False
         self._what: object = None
         self._longest = _NOTHING
@@ -145,16 +139,10 @@ class Monitor:
         self._end_part(now_s)
         self._what, self._part_began_s = what, now_s
 
-    def begun(self) -> None:
-        """Note that the screen's first step begins."""
-        if self._startup_s is None:
-            self._startup_s = self._clock() - self._born_s
-
     def first_frame(self) -> None:
         """Note the first frame, and count anew so that the start is reported apart; a second call does nothing."""
         if self._first_frame_s is None:
             self._first_frame_s = self._clock() - self._born_s
-            self._worst_at_start = max(self._named.values(), key=_WALL, default=None)
             self.reset()
 
     def reset(self) -> None:
@@ -181,9 +169,7 @@ class Monitor:
             worst=tuple(sorted(self._named.values(), key=_WALL, reverse=True)[:_TOP]),
             worst_cpu=self._worst_cpu,
             collections=tuple(Collections(generation, *pauses) for generation, pauses in enumerate(self._pauses)),
-            startup_s=self._startup_s,
             first_frame_s=self._first_frame_s,
-            worst_at_start=self._worst_at_start,
         )
 
     @contextmanager

@@ -23,7 +23,6 @@ from hivemind.control.discovery import Token, find_token, parse_address
 from hivemind.journal.read.older import OlderLines
 from hivemind.records import replace
 from hivemind.scheduler.commands import Command, Rejected
-from hivemind.scheduler.types import Usage
 from hivemind.settings.write import Draft
 from hivemind.world.fleet import Fleet
 from hivemind.world.snapshot import (
@@ -263,5 +262,5 @@ def empty_snapshot(url: str, wall: float) -> Snapshot:
         queued=0,
         agents=(),
         lines=(),
-        totals=Totals(0, 0, 0, 0, 0, 0, 0, 0, 0, Usage(), Usage()),
+        totals=Totals(),
     )
