@@ -109,7 +109,9 @@ _GROUPS |= dict.fromkeys(("tree", "trees", "family", "families", "task", "tasks"
 _COSTS = frozenset(("cost", "costs", "spend", "spent", "spending", "money", "dollars", "price", "csv"))
 _PAST_FILLERS = frozenset(("last", "past", "the", "by", "per", "of", "for", "in", "over", "s", "show", "curves"))
 
-_FILLERS = frozenset(("a", "at", "be", "by", "for", "is", "it", "make", "no", "of", "only", "set", "the", "to"))
+_FILLERS = frozenset(
+    ("a", "at", "be", "by", "for", "give", "is", "it", "make", "no", "of", "only", "others", "rest", "set", "than")
+) | {"the", "to"}
 _SAID: Mapping[str, Sequence[str]] = {
     "max_concurrency": ("ceiling", "limit", "slots", "parallel", "in", "flight", "requests", "agents", "once"),
     "aimd.floor": ("minimum",),
@@ -130,6 +132,8 @@ _VERBS: Mapping[str, str] = {
     **dict.fromkeys(("hold", "pause", "freeze"), "hold"),
     **dict.fromkeys(("release", "resume", "continue"), "release"),
     **dict.fromkeys(("boost", "first"), "boost"),
+    **dict.fromkeys(("more", "up", "higher", "raise", "prefer"), "more"),
+    **dict.fromkeys(("less", "down", "lower"), "less"),
     **dict.fromkeys(("open", "show", "requests", "cost"), "open"),
 }
 _NUMBER = re.compile(r"\$?\d[\d.,]*[a-zA-Z%]?(?:/\w+)?|none|off")
@@ -193,7 +197,7 @@ class Meant(NamedTuple):
 
     agent: str
     verb: str
-    """`priority`, `budget`, or one of those of a key: `stop`, `allow`, `hold`, `release`, `boost`, `open`."""
+    """`priority`, `budget`, or without a value `stop`, `allow`, `hold`, `release`, `boost`, `more`, `less`, `open`."""
     value: str = ""
 
 

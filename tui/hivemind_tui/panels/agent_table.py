@@ -299,7 +299,8 @@ def _note(view: View) -> str:
     marked = f"{len(view.marked)} marked" if view.marked else ""
     shown = f"/{view.agents_order.filter}  {len(view.agents)} of " if view.agents_order.filter else ""
     counts = [f"{shown}{short_plural(len(agents), 'agent')}", f"{in_flight} in flight", f"{waiting} queued"]
-    return join(marked, _caches(view), ", ".join([*counts, f"{stopped} stopped"] if stopped else counts))
+    kept = "order kept while you choose" if view.order_kept else ""
+    return join(kept, marked, _caches(view), ", ".join([*counts, f"{stopped} stopped"] if stopped else counts))
 
 
 def _caches(view: View) -> str:
