@@ -131,6 +131,8 @@ class AgentView(Struct, frozen=True):
     """Exit code of its process, if it ended; negative: the signal that ended it."""
     waiting_s: float = 0.0
     """The longest of its current waits, pauses between attempts included; 0: nothing of it waits."""
+    sent_s: float = 0.0
+    """How long ago the oldest attempt was sent that is in flight; 0: none is."""
     activity: tuple[int, ...] = ()
     """Tokens used in each of the last steps of :attr:`~hivemind.world.health.Vitals.step_s`, oldest first."""
     recovered: bool = False

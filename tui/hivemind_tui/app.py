@@ -45,8 +45,6 @@ _TICK_S = 1 / 16
 _BLURRED_FPS = 1.0
 _DETAIL_EVERY_S = 0.5
 _WHEEL_ROWS = 3
-_ORDER_KEPT_S = 8.0
-"""So long after the cursor was moved, agents stay in the order in which the operator has read them."""
 _READ_COUNTS = 50
 """What a read of the journal counts at least, in lines, so that one without any ends, too."""
 _ANSWERS = frozenset({"answer", "run_choice"})
@@ -60,6 +58,8 @@ class ControlRoom(Actions):
     ENABLE_COMMAND_PALETTE = False
     AUTO_FOCUS = None
     TITLE = "HiveMind"
+    order_kept_s = 8.0
+    """So long after the cursor was moved, agents stay in the order in which the operator has read them."""
 
     def __init__(
         self,
@@ -196,7 +196,7 @@ class ControlRoom(Actions):
         others = (view.everywhere, view.machine) != (self.view.everywhere, self.view.machine)
         others = others or view.back is not self.view.back
         if view.order_kept:
-            self._order_until_s = time.monotonic() + _ORDER_KEPT_S
+            self._order_until_s = time.monotonic() + self.order_kept_s
         self.view = view
         if turned:
             self._board.turn_to(view.page)
