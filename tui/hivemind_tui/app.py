@@ -314,7 +314,7 @@ class ControlRoom(Actions):
         self.ask("Help (? again: every key and sign)", dialogs.page_help(pen, view, room), {"?": everything})
 
     def action_palette(self) -> None:
-        self.palette.open(self.choices(), self.offers, self._board.pen)
+        self.palette.open(self.choices, self.offers, self._board.pen)
 
     def action_repaint(self) -> None:
         self.screen.refresh()
