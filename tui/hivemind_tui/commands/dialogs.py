@@ -30,7 +30,7 @@ _TWO_COLUMNS = 156
 """Cells that two columns of the help take, with the box around them."""
 _HELP_WIDTH, _HELP_CELLS, _HELP_SIGNS = 110, 25, 100
 """Widest help of a page, cells of a key in it, and requests whose signs it explains."""
-_EVERYWHERE = 99
+_EVERYWHERE, _KEY = 99, 12
 _FLOW = 2
 """Cells between what stands side by side."""
 _EXPLAINED: Mapping[str, Sequence[str]] = {
@@ -304,7 +304,8 @@ def help_rows(pen: Pen, view: View, size: Size) -> Rows:
     parts: list[Rows] = []
     for group in sorted(pages, key=lambda name: (name != "time", pages[name])):
         listed = [key for key in keys if key.group == group]
-        rows: Rows = [[(f"  {key.shown or palette:<12}", "accent"), (key.help, "text")] for key in listed]
+        shown = {key.id: key.shown or fit(f"{palette}{key.id.replace('_', ' ')}", _KEY) for key in listed}
+        rows: Rows = [[(f"  {shown[key.id]:<{_KEY}}", "accent"), (key.help, "text")] for key in listed]
         parts.append([[(group, "title")], *rows])
     signs = {"tasks": TASK_SIGNS, "fleet": LEASE_SIGNS}.get(view.page, LEGEND).values()
     parts.append(_legend("glyphs", signs, pen))
