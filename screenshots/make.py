@@ -34,6 +34,7 @@ from hivemind.prices import Prices
 from hivemind.records import replace
 from hivemind.scheduler.events import Event, Sampled
 from hivemind.settings import Settings
+from hivemind.settings.sections import AimdSettings
 from hivemind.text.humanise import short_count, short_duration
 from hivemind_mock.agents.demo import SEED, at_tasks, bad_day, run_demo_agents, run_demo_provider
 from hivemind_mock.bench.runs import BenchRun, execute_run
@@ -215,7 +216,7 @@ async def live_pictures(journal: Path) -> AsyncIterator[tuple[Picture, str, str]
     """Those of one demo that runs on meanwhile, and is recorded."""
     async with AsyncExitStack() as stack:
         url = await stack.enter_async_context(run_demo_provider(bad_day(SEED)))
-        settings = Settings(upstream=(f"mock={url}",), profile="anthropic", port=8765)
+        settings = Settings(upstream=(f"mock={url}",), profile="anthropic", port=8765, aimd=AimdSettings(floor=2))
         proxy = Proxy(settings, prices=Prices())
         await stack.enter_async_context(serve(proxy, settings, durable=False))
         began = proxy.engine.now()

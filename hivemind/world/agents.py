@@ -174,8 +174,9 @@ class AgentFold(AgentState, eq=False):
         """Return its view at this moment, with its task, whether it waits for others, if a budget is spent, and whether
         it counts as ended while it has no request."""
         state, in_flight, queued, waited_s, waiting_s = "ended" if over else "idle", 0, 0, self.waited_s, 0.0
+        sent_s = 0.0
         if self.tickets:
-            state, in_flight, queued, waits_s, waiting_s = self._open(at)
+            state, in_flight, queued, waits_s, waiting_s, sent_s = self._open(at)
             waited_s += waits_s
         refused = self.refused_at > self.answered_at
         held = self.stopped or self.trouble or self.held or spent or pending or refused
@@ -192,6 +193,7 @@ class AgentFold(AgentState, eq=False):
             boosted_for_s=self.boosted_until - at if self.boosted_until > at else 0.0,
             task=task or self.task,
             waiting_s=waiting_s,
+            sent_s=sent_s,
             activity=self.activity(at),
             error_s=at - self.error_at if self.error_at else None,
             error_over=self.answered_at > self.error_at,
@@ -211,27 +213,28 @@ class AgentFold(AgentState, eq=False):
         )
         return next((name for holds, name in held if holds), state)
 
-    def _open(self, at: float) -> tuple[str, int, int, float, float]:
+    def _open(self, at: float) -> tuple[str, int, int, float, float, float]:
         """Return of its open requests the most active state, how many are in flight and wait, the sum of the current
-        waits, and the longest one."""
+        waits, the longest one, and how long ago the first of those in flight was sent."""
         if len(self.tickets) == 1:  # as most of thousands
             (ticket,) = self.tickets.values()
             if ticket.in_flight:
-                return ticket.shown, 1, 0, 0.0, 0.0
+                return ticket.shown, 1, 0, 0.0, 0.0, ticket.sent_s(at)
             waiting_s = ticket.waiting_s(at)
-            return ticket.state, 0, 1, waiting_s, waiting_s
+            return ticket.state, 0, 1, waiting_s, waiting_s, 0.0
         states = set[str]()
-        waits_s, longest_s, in_flight = 0.0, 0.0, 0
+        waits_s, longest_s, sent_s, in_flight = 0.0, 0.0, 0.0, 0
         for ticket in self.tickets.values():
             states.add(ticket.shown)
             if ticket.in_flight:
                 in_flight += 1
+                sent_s = max(sent_s, ticket.sent_s(at))
             else:
                 waiting_s = ticket.waiting_s(at)
                 waits_s += waiting_s
                 longest_s = max(longest_s, waiting_s)
         state = next(each for each in _ORDER if each in states)
-        return state, in_flight, len(self.tickets) - in_flight, waits_s, longest_s
+        return state, in_flight, len(self.tickets) - in_flight, waits_s, longest_s, sent_s
 
 
 def over(agents: Mapping[str, AgentFold], at: float) -> set[str]:

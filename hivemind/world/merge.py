@@ -287,6 +287,7 @@ AGENT_RULES: Mapping[str, Rule | None] = {
     "running": _running,
     "exit_code": _known,
     "waiting_s": max,
+    "sent_s": max,
     "activity": _summed,
     "recovered": any,
     "machines": _BY_CALLER,

@@ -155,6 +155,8 @@ class AgentView(AgentFacts, frozen=True, kw_only=True):  # type: ignore[misc]  #
     """The task that it works on, or will."""
     waiting_s: float = 0.0
     """The longest of its current waits, pauses between attempts included; 0: nothing of it waits."""
+    sent_s: float = 0.0
+    """How long ago the oldest attempt was sent that is in flight; 0: none is."""
     activity: tuple[int, ...] = ()
     """Tokens used in each of the last steps of :attr:`~hivemind.world.health.Vitals.step_s`, oldest first."""
     machines: tuple[str, ...] = ()

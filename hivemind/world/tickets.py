@@ -64,6 +64,10 @@ class TicketFold(Lifecycle):
         since = self.waits_since
         return max(0.0, at - (self.since if since is None else since))
 
+    def sent_s(self, at: float) -> float:
+        """Return the seconds since the present attempt of a request in flight was sent."""
+        return at - self.attempts[-1].granted.at if self.attempts else 0.0
+
     def ticket_view(self, at: float, held: Held | None = None) -> TicketView:
         """Return the view of an open request at this moment; `held` is what holds it if it waits."""
         arrived = self.arrived

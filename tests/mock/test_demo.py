@@ -63,6 +63,14 @@ def tally(monkeypatch: pytest.MonkeyPatch) -> Tally:
     return tally
 
 
+def test_an_upstream_hangs_within_the_first_minute(tally: Tally) -> None:
+    """Somebody who watches for that long sees what a hung agent looks like, while the others go on, and nobody dies."""
+    _, seen = spend_through_hivemind(45)
+    assert "hung" in {agent["state"] for agent in seen["agents"]}
+    assert tally.turns > 20
+    assert tally.dead_agents == 0
+
+
 def spend_through_hivemind(seconds: float, seed: int = SEED) -> tuple[MockProvider, dict[str, Any]]:
     """So much virtual time with the proxy between the agents and their provider, and what the proxy saw of it."""
 
@@ -70,7 +78,7 @@ def spend_through_hivemind(seconds: float, seed: int = SEED) -> tuple[MockProvid
         loop = asyncio.get_running_loop()
         mock = MockProvider(bad_day(seed), clock=loop.time, wall=loop.time)
         async with (
-            in_process(mock, seed, {"profile": "anthropic"}) as transport,
+            in_process(mock, seed, {"profile": "anthropic", "aimd": {"floor": 2}}) as transport,
             httpx.AsyncClient(transport=transport, base_url="http://localhost") as client,
             at_work(demo_agents(), transport, "http://localhost", seed=seed),
         ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -62,7 +63,7 @@ def _unpainted() -> Screen[None]:
 @asynccontextmanager
 async def piloted(app: ControlRoom, size: tuple[int, int], **more: Any) -> AsyncIterator[Pilot[str]]:
     """A control room that draws on demand, drawn once; `more` goes to Textual's `run_test`."""
-    app._pace = _OnDemand(app._pace.wanted)
+    app._pace, app.order_kept_s = _OnDemand(app._pace.wanted), math.inf
     app.get_default_screen = _unpainted  # type: ignore[method-assign]
     async with app.run_test(size=size, **more) as pilot:
         await settle(pilot)

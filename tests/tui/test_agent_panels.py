@@ -73,8 +73,8 @@ def test_who_waits_is_told_why_and_who_does_not_its_last_error() -> None:
 @pytest.mark.parametrize(
     ("width", "heads"),
     [
-        (80, "FAIL OUT COST"),
-        (100, "FAIL IN OUT COST BUDGET"),
+        (80, "IN FLIGHT FAIL COST"),
+        (100, "IN FLIGHT FAIL OUT COST BUDGET"),
         (110, "IN FLIGHT FAIL COST BUDGET TOKENS 1 min"),
         (160, "IN FLIGHT FAIL RETRIED OK IN OUT COST BUDGET TOKENS 1 min"),
         (250, "IN FLIGHT QUEUE REQS OK FAIL RETRIED OK IN OUT COST BUDGET OF TOKENS 2 min 1ST TOKEN SEEN CLIENT"),
@@ -89,7 +89,7 @@ def test_the_columns_that_matter_most_stay(width: int, heads: str) -> None:
 def test_refusals_have_a_column_while_there_are_any() -> None:
     """Beside the upstream's errors, and on a narrow screen not in place of what agents cost."""
     heads = table(View(first_changed(refused=3)), 80, 16, boxed=False).splitlines()[1]
-    assert heads.split()[3:] == ["FAIL", "REFUSED", "OUT", "COST", "WAIT", "/", "ERROR"]
+    assert heads.split()[1:] == ["PRIO", "STATE", "WAITS", "FAIL", "REFUSED", "COST", "WAIT", "/", "ERROR"]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime, timedelta
+import re
+from datetime import datetime, timedelta
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -15,7 +16,7 @@ from tui.worlds import FakeSource, world
 
 from hivemind.records import replace
 from hivemind.world.snapshot import RecordingView
-from hivemind_tui.commands.files import _begun, as_png, placed_text, write_new
+from hivemind_tui.commands.files import as_png, begun, placed_text, write_new
 
 
 def exported(text: str) -> str:
@@ -84,21 +85,22 @@ async def test_a_live_room_takes_pictures_and_writes_the_report(tmp_path: Path) 
 def test_a_journal_is_known_by_its_day() -> None:
     """The last two by a word, which finds them."""
     yesterday = datetime.now().astimezone() - timedelta(days=1)
-    assert _begun(f"{yesterday.astimezone(UTC):%Y%m%d-%H%M%S}-8765") == f"yesterday {yesterday:%H:%M}; "
-    assert " Nov " in _begun("20251124-102302-8765")
-    assert _begun("20251399-102302-8765") == _begun("mine") == ""
+    assert begun(yesterday.timestamp()) == f"yesterday {yesterday:%H:%M}"
+    assert " Nov " in begun(datetime(2025, 11, 24, 10, 23).timestamp())
 
 
 async def test_journals_are_listed_and_one_is_played_back(tmp_path: Path) -> None:
     """Another program does, once this screen has ended; a browser's room says how."""
-    journal = write(tmp_path)
+    folder = tmp_path / "demo-journals"
+    folder.mkdir()
+    journal = write(folder)
     recorded = replace(world(), recording=RecordingView(str(journal), 1, 0, ""))
     for terminal in (False, True):
         async with screen(FakeSource(recorded)) as pilot:
             room(pilot).has_terminal = terminal
-            await press(pilot, "@journals")
+            await press(pilot, "g")
             await wait_until(pilot, lambda: room(pilot).palette.is_open)
-            assert journal.stem in seen(pilot, "palette")
+            assert re.search(r"demo \S+, \d+ agents, \d+ requests", seen(pilot, "palette"))
             await pilot.press("enter")
             assert terminal or f"in a terminal: hivemind-tui --replay {journal.stem}" in said(pilot)[-1]
         assert [*pilot.app.aside[-2:]] == (["--replay", str(journal)] if terminal else [])  # type: ignore[attr-defined]

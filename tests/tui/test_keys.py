@@ -80,9 +80,9 @@ COMMANDS: dict[str, list[Command]] = {
     "p u": [PauseAdmissions(True), PauseAdmissions(False)],
     "4 right": [Tune("max_concurrency", 13, UPSTREAM)],
     "4 left": [Tune("max_concurrency", 11, UPSTREAM)],
-    "4 j j @turn_far_up": [Tune("aimd.alpha", 1.5, UPSTREAM)],
-    "4 j j j @turn_far_down": [Tune("aimd.beta", 0.05, UPSTREAM)],
-    "4 j j j enter 0 . 7 enter": [Tune("aimd.beta", 0.7, UPSTREAM)],
+    "4 j j j @turn_far_up": [Tune("aimd.alpha", 1.5, UPSTREAM)],
+    "4 j j j j @turn_far_down": [Tune("aimd.beta", 0.05, UPSTREAM)],
+    "4 j j j j enter 0 . 7 enter": [Tune("aimd.beta", 0.7, UPSTREAM)],
     "4 enter 8 enter u": [Tune("max_concurrency", 8, UPSTREAM), Tune("max_concurrency", 12.0, UPSTREAM)],
     ": f r e e z e space a l l enter": [PauseAdmissions(True)],
 }
@@ -165,7 +165,7 @@ async def test_keys_lead_where_they_say() -> None:
 
 def test_every_key_is_pressed_here() -> None:
     """No key of the table is left out of these tests, but for those of a replay and of what-if, which have others."""
-    elsewhere = {"quit", "help", "demo", "write", "acknowledge", "apply", "tasks", "find_newer", "span"}
+    elsewhere = {"quit", "help", "demo", "write", "acknowledge", "apply", "tasks", "find_newer", "span", "go_to"}
     typing = {"/", ":", "B"}
     pressed = set(typing)
     for keys in (*COMMANDS, *PLACES):
@@ -251,7 +251,7 @@ async def test_what_was_tuned_is_written_after_a_look() -> None:
 
     source.become(tuned)  # type: ignore[arg-type]
     async with screen(source) as pilot:
-        await press(pilot, "4 W j j j enter 0 . 7 enter")
+        await press(pilot, "4 W j j j j enter 0 . 7 enter")
         assert len(said(pilot)) == 1
         await wait_until(pilot, lambda: "was 0.5" in seen(pilot, "knobs"))
         await press(pilot, "W")

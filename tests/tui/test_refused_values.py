@@ -13,11 +13,11 @@ from hivemind.scheduler.commands import Tune
 from hivemind.world.snapshot import RecordingView
 
 REFUSED = {
-    "4 home j j j enter 8 enter": "aimd.beta 8: must be a number from ",
+    "4 home j j j j enter 8 enter": "aimd.beta 8: must be a number from ",
     "4 home enter 1 , 5 enter": "max_concurrency 1.5: must be a whole number from ",
     "B m a n y enter": "is no budget",
     ": b e t a space 8 enter": "aimd.beta 8: must be a number from ",
-    "w j j j @other 8 enter": "aimd.beta 8: must be a number from ",
+    "w j j j j @other 8 enter": "aimd.beta 8: must be a number from ",
     "w @other n o n e = 1 enter": "no such setting",
 }
 
@@ -46,7 +46,7 @@ async def test_what_the_proxy_refuses_is_asked_for_again() -> None:
     source = busy_source()
     source.reject = "at most max_concurrency, which is 12"
     async with screen(source) as pilot:
-        await press(pilot, "4 home j enter 5 enter")
+        await press(pilot, "4 home j j enter 5 enter")
         bottom = room(pilot).line
         assert bottom.is_open
         assert "5" in seen(pilot, "footer")

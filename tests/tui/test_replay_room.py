@@ -20,7 +20,6 @@ from hivemind.journal.index.player import Player
 from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority
-from hivemind_tui.commands.dialogs import KIND_KEYS
 from hivemind_tui.keys import keymap
 from hivemind_tui.keys.keymap import BY_ID, KEYS
 from hivemind_tui.replay_app import ReplayRoom
@@ -107,9 +106,7 @@ async def test_keys_go_about_in_time() -> None:
         assert "PauseAgent" not in seen(pilot, "timeline")
         await wait_until(pilot, lambda: "carol: held" in seen(pilot, "timeline"))
         assert next(agent for agent in app.view.snapshot.agents if agent.name == "carol").held
-        await press(pilot, "g 1")
-        await wait_until(pilot, lambda: "go to" in seen(pilot, "footer"))
-        await press(pilot, "4 colon 0 1 colon 3 0 enter")
+        await press(pilot, "g 1 4 colon 0 1 colon 3 0 enter")
         await until_at(pilot, app, 90.0)
         await press(pilot, "colon 5 0 % enter")
         await until_at(pilot, app, 60.0)
@@ -120,52 +117,46 @@ async def test_what_cant_be_gone_to_is_told() -> None:
     async with replay(size=NARROW) as (pilot, app):
         for keys, words in (
             ("N", "no mark before this"),
-            ("g t n o o n enter", "no moment"),
-            ("g 1 6 colon 0 0 enter", "isn't in the recording"),
             ("end n", "no mark after this"),
             ("@event", "no event after this"),
         ):
             await press(pilot, keys)
-            assert words in (seen(pilot, "footer") if app.line.is_open else str(said(pilot))), keys
-            if app.line.is_open:
-                await press(pilot, "escape")
-        await press(pilot, "g enter")
+            assert words in str(said(pilot)), keys
+        await press(pilot, "g 1 6 colon 0 0 enter")
+        assert "no such mark yet; times" in seen(pilot, "palette")
+        await press(pilot, "escape")
         await until_at(pilot, app, LENGTH_S)
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
-async def test_two_keys_lead_to_a_kind_of_marks(size: tuple[int, int]) -> None:
-    """The menu says what each sign of the timeline is, how often it is there and where next; after the last comes the
-    first. A capital letter plays there at x8. Words do the same where a time may be typed."""
+async def test_a_few_keys_lead_to_a_kind_of_marks(size: tuple[int, int]) -> None:
+    """The list says how many there are of each kind and where the next is, and narrows with what is typed; after the
+    last comes the first. The row below plays there at x8."""
     now = [0.0]
     async with replay(size=size, clock=lambda: now[0]) as (pilot, app):
         kinds = app.recording.counts()
         assert "g go to mark" in seen(pilot, "footer")
         await press(pilot, "g")
-        menu = seen(pilot, "overlay")
-        assert [kind for kind in kinds if KINDS[kind].word not in menu] == []
+        assert [kind for kind in kinds if f" {KINDS[kind].word} " not in seen(pilot, "palette")] == []
         await press(pilot, "escape")
         for kind, count in kinds.items():
-            key, times = next(key for key, of in KIND_KEYS.items() if of == kind), []
+            times = []
             await press(pilot, "home")
             for _ in range(count + 1):
-                await press(pilot, f"g {key}")
-                await settle(pilot)
+                await press(pilot, f"g {' '.join(KINDS[kind].word.split()[0])} enter")
                 times.append(round(at(app), 3))
             assert times[-1] == times[0]
             assert len(set(times)) == count
-        first = round(app.recording.first("rate_limited").at - AT, 3)  # type: ignore[union-attr]
-        await press(pilot, "home g t 4 2 9 enter")
+        first = round(app.recording.of_kind("rate_limited")[0].at - AT, 3)
+        await press(pilot, "home g 4 2 9 enter")
         await until_at(pilot, app, first)
-        await press(pilot, "home g R")
+        await press(pilot, "home g 4 2 9 down enter")
         assert app.recording.transport.speed == 8
         while app.recording.transport.playing:
             now[0] += 0.4
             await frame(pilot)
             app.recording.turn()
         assert round(at(app), 3) == first
-        await press(pilot, "g x")
-        assert not app.overlay.is_open
         await press(pilot, "5 ?")
         assert [kind for kind in kinds if f"{KINDS[kind].word}: " not in seen(pilot, "overlay")] == []
 
@@ -254,10 +245,10 @@ async def test_kinds_of_marks_are_chosen() -> None:
         await press(pilot, f"{cut} escape n")
         await until_at(pilot, app, 45.95)
         words = {choice.name: choice for choice in app.choices()}
-        assert "budgets: next mark" not in words  # there is none
-        assert found(app.choices(), "cuts")[0].name == "cuts: next mark"
+        assert "budgets" not in words  # there is none
+        assert found(app.choices(), "cuts")[0].name == "cuts"
         await press(pilot, "home")
-        words["cuts: next mark"].run()  # also where the timeline hides them
+        words["cuts"].run()  # also where the timeline hides them
         await until_at(pilot, app, 30.95)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from tui.kit import frame, press, room, said, screen, seen
+from tui.kit import frame, press, room, said, screen, seen, whole_screen
 from tui.worlds import FakeSource, busy_source, world
 
 from hivemind.records import replace
@@ -43,7 +43,7 @@ def test_the_cursor_stays_on_its_agent_when_the_list_is_sorted_anew() -> None:
 
 async def test_a_key_that_acts_on_an_agent_keeps_the_cursor_on_it() -> None:
     """It was first when the key was pressed, whoever has come before it by now: the first such key says whom it chose,
-    and changes nothing yet. Other keys leave the list on top."""
+    and changes nothing yet. The order stays for a while, and the panel says so. Other keys leave the list on top."""
     source = busy_source()
     async with screen(source, size=(80, 24)) as pilot:
         first = name_of(room(pilot).view.agent)
@@ -54,10 +54,15 @@ async def test_a_key_that_acts_on_an_agent_keeps_the_cursor_on_it() -> None:
         assert PauseAgent(first, True) not in source.applied
         died = room(pilot).view.agents[3].name
         source.become(with_agent(source.snapshot(), died, state="died", running=False, exit_code=3))
-        await press(pilot, "h")
         await frame(pilot)
+        assert room(pilot).view.agents[3].name == died
+        assert "order kept while you choose" in whole_screen(pilot)
+        await press(pilot, "h")
         assert source.applied[-1] == PauseAgent(first, True)
+        room(pilot)._order_until_s = 0.0
+        await frame(pilot)
         assert room(pilot).view.agents[0].name == died
+        assert "order kept" not in whole_screen(pilot)
         assert name_of(room(pilot).view.agent) == first
 
 

@@ -69,7 +69,7 @@ async def test_settings_are_chosen_and_simulated(tmp_path: Path) -> None:
     async with on_page(live(second)) as (pilot, made):
         assert room(pilot).view.trail == ("overview", "whatif")
         assert "412 requests of 11 agents in 12m34s" in seen(pilot, "comparison")
-        await press(pilot, "j j j right right right right home left left left left enter")
+        await press(pilot, "j j j j right right right right home left left left left enter")
         assert made.asked == [ReadRecording(str(path)), Simulate(str(path), (CEILING, BETA))]
         assert "Recorded against max_concurrency=8, aimd.beta=0.7" in seen(pilot, "comparison")
         assert "they diverge after 3m00s" in seen(pilot, "courses")
@@ -235,7 +235,7 @@ async def test_it_is_applied_and_written(tmp_path: Path) -> None:
     """w in the question writes the knobs too, after a look at the file; W writes alone."""
     source = live(write(tmp_path))
     async with on_page(source, SMALL) as (pilot, _):
-        await press(pilot, "j j j @other 0 . 7 enter A w")
+        await press(pilot, "j j j j @other 0 . 7 enter A w")
         await wait_until(pilot, lambda: "+beta = 0.7" in seen(pilot, "overlay"))
         assert source.applied == [Tune("aimd.beta", 0.7)]
         await press(pilot, "y")

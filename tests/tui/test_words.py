@@ -30,6 +30,9 @@ _WAYS = {"p": PauseAdmissions(True), "D": Drain(True), "o": SetCircuit("open")}
 SENTENCES: dict[str, tuple[str, list[Command]]] = {
     "alice high": ("", [SetPriority("alice", Priority.HIGH)]),
     "set alice priority to low": ("", [SetPriority("alice", Priority.LOW)]),
+    "give alice more": ("", [SetPriority("alice", Priority.HIGH)]),
+    "alice more than the rest": ("", [SetPriority("alice", Priority.HIGH)]),
+    "alice lower": ("", [SetPriority("alice", Priority.LOW)]),
     "kill alice": ("y", [StopAgent("alice", True)]),
     "hold ALICE": ("", [PauseAgent("alice", True)]),
     "boost car": ("", [BoostAgent("carol", 60.0)]),
@@ -50,9 +53,7 @@ async def test_sentences_send_their_commands() -> None:
     async with screen(source, (160, 45)) as pilot:
         for sentence, (answer, commands) in SENTENCES.items():
             await press(pilot, "1 j k")
-            keys = " ".join(
-                {" ": "space", "$": "dollar_sign", "=": "equals_sign", ".": "full_stop"}.get(c, c) for c in sentence
-            )
+            keys = " ".join(_KEYS.get(character, character) for character in sentence)
             await press(pilot, f": {keys} enter {answer}".rstrip())
             assert source.applied == commands, sentence
             source.applied.clear()

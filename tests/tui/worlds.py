@@ -95,11 +95,12 @@ def world(seed: int = 11, *, agents: int = 11, minutes: float = 10.0, lanes: int
     crew = tuple(_agent(dice, index) for index in range(agents))
     tickets = [_ticket(dice, number, agent) for number, agent in enumerate(crew, 1) if agent.state in TICKETS]
     waits = {ticket.agent: ticket.age_s % 12 for ticket in tickets if ticket.state in ("queued", "retry")}
-    crew = tuple(
-        replace(agent, waiting_s=waits.get(agent.name, 0.0), activity=_activity(number))
-        for number, agent in enumerate(crew)
-    )
     slots = tuple(ticket for ticket in tickets if ticket.state in ("streaming", "waiting"))
+    sent = {ticket.agent: ticket.since_s for ticket in slots}
+    crew = tuple(
+        replace(agent, waiting_s=waits.get(name, 0.0), sent_s=sent.get(name, 0.0), activity=_activity(number))
+        for number, (name, agent) in enumerate((agent.name, agent) for agent in crew)
+    )
     queue = tuple(ticket for ticket in tickets if ticket.state in ("queued", "retry"))
     curve = _curve(dice, int(minutes * 60))
     views = tuple(_lane(LANE if n == 0 else f"openai-{n}", slots, queue, curve) for n in range(lanes))

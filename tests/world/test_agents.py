@@ -123,6 +123,7 @@ def test_the_longest_current_wait_includes_pauses_between_attempts() -> None:
     assert only_agent(world.snapshot(4.0)).waiting_s == 4.0
     world.apply(granted(1, at=5.0))
     assert only_agent(world.snapshot(6.0)).waiting_s == 3.0
+    assert only_agent(world.snapshot(6.0)).sent_s == 1.0
     world.apply(abandoned(2, at=6.0, in_flight=False))
     assert only_agent(world.snapshot(6.0)).waiting_s == 0.0
     world.apply(failed(2.0, at=7.0))
@@ -313,6 +314,6 @@ def test_a_view_has_each_value_in_its_place() -> None:
     shared = set(AgentView.__struct_fields__) & set(AgentState.__struct_fields__)
     own = {"task": "build", "state": "ended", "in_flight": 0, "queued": 0, "last_seen_s": 3.0, "boosted_for_s": 5.0}
     expected = {name: getattr(agent, name) for name in shared} | own
-    expected |= {"unpriced": USED.total - 7, "waiting_s": 0.0, "activity": (3,), "machines": ()}
+    expected |= {"unpriced": USED.total - 7, "waiting_s": 0.0, "sent_s": 0.0, "activity": (3,), "machines": ()}
     expected |= {"error_s": 3.0, "error_over": True, "refused_s": 2.0, "warm_s": 5.0}
     assert asdict(view) == expected

@@ -58,6 +58,8 @@ class ControlRoom(Actions):
     ENABLE_COMMAND_PALETTE = False
     AUTO_FOCUS = None
     TITLE = "HiveMind"
+    order_kept_s = 8.0
+    """So long after the cursor was moved, agents stay in the order in which the operator has read them."""
 
     def __init__(
         self,
@@ -98,7 +100,7 @@ class ControlRoom(Actions):
         self.past = PastProcess()
         self.queue = CommandQueue(self._fresh, self.complain, self._draw_all, self._confirm)
         self._last_tick_s: float | None = None
-        self._detail_due_s = 0.0
+        self._detail_due_s = self._order_until_s = 0.0
         self._inside = False
         self._reading_back = False
         self._room = Size(0, 0)
@@ -145,7 +147,10 @@ class ControlRoom(Actions):
 
     def _look(self) -> None:
         last = self.queue.last
-        view = replace(self.view, untuned=self.queue.untuned, undoable="" if last is None else last.told)
+        kept = self.view.order_kept if time.monotonic() < self._order_until_s else ()
+        view = replace(
+            self.view, order_kept=kept, untuned=self.queue.untuned, undoable="" if last is None else last.told
+        )
         self.view = self._builder.look(view, self.source)
         if self._inside:
             pace = self._pace
@@ -190,6 +195,8 @@ class ControlRoom(Actions):
         turned = view.page != self.view.page
         others = (view.everywhere, view.machine) != (self.view.everywhere, self.view.machine)
         others = others or view.back is not self.view.back
+        if view.order_kept:
+            self._order_until_s = time.monotonic() + self.order_kept_s
         self.view = view
         if turned:
             self._board.turn_to(view.page)
@@ -307,7 +314,7 @@ class ControlRoom(Actions):
         self.ask("Help (? again: every key and sign)", dialogs.page_help(pen, view, room), {"?": everything})
 
     def action_palette(self) -> None:
-        self.palette.open(self.choices(), self.offers, self._board.pen)
+        self.palette.open(self.choices, self.offers, self._board.pen)
 
     def action_repaint(self) -> None:
         self.screen.refresh()

@@ -9,14 +9,14 @@ from typing import Any
 from hivemind.errors import UsageError
 from hivemind.journal.index.activity import Mark
 from hivemind.records import replace
-from hivemind.scheduler.commands import Rejected
+from hivemind.text.humanise import short_plural
 from hivemind_tui.app import ControlRoom
-from hivemind_tui.commands.dialogs import KIND_KEYS, Rows, go_to_menu, kind_key, kinds_menu
+from hivemind_tui.commands.dialogs import kind_key, kinds_menu
 from hivemind_tui.commands.queue import Intent
 from hivemind_tui.keys import keymap
 from hivemind_tui.panels.timeline_strip import Scrubber
 from hivemind_tui.render.format import clock, percent
-from hivemind_tui.sources.playback import ALSO, FAST, HOW, KINDS, READ_ONLY, Playback, kind_meant, moment_of
+from hivemind_tui.sources.playback import ALSO, FAST, GOALS, HOW, KINDS, READ_ONLY, Playback, moment_of
 from hivemind_tui.sources.replay import ReplaySource, text_of_mark
 from hivemind_tui.state.view import View
 from hivemind_tui.widgets.overlay import Choice
@@ -42,7 +42,10 @@ class ReplayRoom(ControlRoom):
 
     def _look(self) -> None:
         super()._look()
-        self.view = replace(self.view, playback=self.recording.playback())
+        before, now = self.view.playback, self.recording.playback()
+        self.view = replace(self.view, playback=now)
+        if before is not None and before.known_to != now.known_to:
+            self.palette.look()  # its marks are of what was read
 
     def _moved(self) -> None:
         self._detail_due_s = 0.0
@@ -102,13 +105,22 @@ class ReplayRoom(ControlRoom):
 
     def choices(self) -> list[Choice]:
         """Return what can be run, the next mark of each kind first: by that an incident is found."""
-        counts = self.recording.counts()
-        marks = [
-            Choice(f"{of.word}: next mark", of.meaning, "", partial(self._go_to_kind, kind), ALSO.get(kind, ""))
-            for kind, of in KINDS.items()
-            if counts.get(kind)
-        ]
-        return [*marks, *super().choices()]
+        return [*self._marks(), *super().choices()]
+
+    def _marks(self) -> list[Choice]:
+        """Return for each kind of marks that there is the way to the next, and to play there."""
+        found: list[Choice] = []
+        wall_s = self.recording.playback().wall_offset_s
+        for kind, of in GOALS.items():
+            marks, following = self.recording.of_kind(kind), self._next_of(kind)
+            if following is None:
+                continue
+            where, also = f"next {clock(following.at + wall_s)}; {of.meaning}", ALSO.get(kind, "")
+            count = short_plural(len(marks), "mark")
+            found.append(Choice(of.word, where, count, partial(self._go_to_kind, kind), also))
+            play = partial(self._play_to_kind, kind)
+            found.append(Choice(f"play to {of.word}", "to the next at x8, and stop there", "", play, also))
+        return found
 
     def action_find(self, step: int) -> None:
         if self.view.page == "log" and self.view.log_search:
@@ -128,10 +140,10 @@ class ReplayRoom(ControlRoom):
         if found := self._next_of(kind):
             self._show_mark(found)
         else:
-            self.complain(f"no {KINDS[kind].word} in this recording")
+            self.complain(f"no {GOALS[kind].word} in this recording")
 
     def _next_of(self, kind: str) -> Mark | None:
-        return self.recording.mark(1, kind) or self.recording.first(kind)
+        return self.recording.mark(1, kind) or next(iter(self.recording.of_kind(kind)), None)
 
     def _show_mark(self, found: Mark) -> None:
         self.recording.go(found.at, text_of_mark(found), found.kind)
@@ -144,7 +156,7 @@ class ReplayRoom(ControlRoom):
             recording.go(recording.transport.begins_at)
         recording.transport.speed = FAST
         if not recording.play_to_mark(kind):
-            self.complain(f"no {KINDS[kind].word} in this recording")
+            self.complain(f"no {GOALS[kind].word} in this recording")
         self._moved()
 
     def action_play_to_mark(self) -> None:
@@ -162,36 +174,17 @@ class ReplayRoom(ControlRoom):
             self._go_to(self.recording.transport.begins_at)
 
     def action_go_to(self) -> None:
-        """Open a menu of the kinds of marks with where the next of each is; a time can be typed at once."""
-        choices: dict[str, Callable[[], object]] = {key: partial(self._ask_moment, key) for key in "0123456789+-"}
-        choices["t"] = partial(self._ask_moment, "")
-        for key, kind in KIND_KEYS.items():
-            choices |= {key: partial(self._go_to_kind, kind), key.upper(): partial(self._play_to_kind, kind)}
-        self.ask("Go to", self._go_to_rows, choices)
-
-    def _go_to_rows(self, _view: View) -> Rows:
-        marks = {kind: (count, self._next_of(kind)) for kind, count in self.recording.counts().items()}
-        return go_to_menu(self._board.pen, self.recording.playback(), marks)
-
-    def _ask_moment(self, begun: str) -> None:
-        self.line.ask("go to", begun, hint=HOW, done=self.go_to)
-
-    def go_to(self, text: str) -> None:
-        """Go to a moment as a user types it, or to the next mark of a kind. Raises: Rejected."""
-        if not text.strip():
-            return
-        kind = kind_meant(text)
-        if kind in self.recording.counts():
-            self._go_to_kind(kind)
-            return
-        try:
-            self._go_to(moment_of(text, self.recording.playback()))
-        except UsageError as error:
-            raise Rejected(str(error)) from None
+        """Open a list of the kinds of marks, which narrows with what is typed; a time leads there too."""
+        title = "Go to: a kind of marks, or a time"
+        self.palette.open(self._marks, self._moments, self._board.pen, title, f"no such mark yet; times: {HOW}")
 
     def offers(self, text: str) -> list[Choice]:
         if self.view.page == "whatif" or text.lower().startswith("filter"):
             return super().offers(text)
+        return self._moments(text)
+
+    def _moments(self, text: str) -> list[Choice]:
+        """Return the choice that leads to the moment that was typed, if it is one."""
         try:
             at = moment_of(text, self.recording.playback())
         except UsageError:

@@ -31,7 +31,9 @@ COUNTED = 1 << 30
 ENDS = ("ended", "truncated", "still being written")
 """In good order; not so, by a kill, a crash or a full disk; not yet."""
 _ARRIVED = b'"event":"Arrived"'
-_PIECE = 1 << 20
+_AGENT = re.compile(rb'"event":"Arrived","at":[^,]*,"ticket":\d+,"agent":"((?:[^"\\]|\\.)*)"')
+_OPENED = re.compile(rb'"event":"CircuitChanged","at":[^,]*,"lane":"(?:[^"\\]|\\.)*","state":"open"')
+_PIECE = 1 << 18
 _LONGEST_FIRST = 1 << 20
 """Bytes of a first line; none of ours comes near."""
 _LOOKED_AT = 4 << 20
@@ -267,7 +269,10 @@ class Listed(Struct, frozen=True):
     parts: int
     bytes: int
     requests: int | None
-    """None: not counted, as there is too much to look through."""
+    """None: not counted, nor the two that follow, as there is too much to look through."""
+    agents: int | None
+    openings: int | None
+    """How often a circuit opened."""
     end: str
     """One of :data:`ENDS`."""
     source: str
@@ -307,6 +312,7 @@ def _listed(name: str, parts: Sequence[Path], size: int, *, counted: bool) -> Li
     """Return one journal's row, found without reading it whole. Raises: UsageError."""
     began = open_journal(parts[0]).began
     last = last_event(parts[-1])
+    requests, agents, openings = counted_in(parts) if counted else (None, None, None)
     end = "ended" if isinstance(last, JournalEnded) else "truncated"
     if being_written(parts[-1]):
         end = "still being written"
@@ -317,7 +323,9 @@ def _listed(name: str, parts: Sequence[Path], size: int, *, counted: bool) -> Li
         length_s=max(0.0, (began if last is None else last).at - began.at),
         parts=len(parts),
         bytes=size,
-        requests=sum(map(requests_in, parts)) if counted else None,
+        requests=requests,
+        agents=agents,
+        openings=openings,
         end=end,
         source=began.source,
         bodies=began.bodies,
@@ -325,15 +333,19 @@ def _listed(name: str, parts: Sequence[Path], size: int, *, counted: bool) -> Li
     )
 
 
-def requests_in(path: Path) -> int:
-    """Return how many requests arrived, by a plain search in the file. Raises: UsageError."""
-    count, rest = 0, b""
-    with opened(path) as file:
-        while piece := file.read(_PIECE):
-            piece = rest + piece
-            count += piece.count(_ARRIVED)
-            rest = piece[-len(_ARRIVED) + 1 :]
-    return count
+def counted_in(parts: Sequence[Path]) -> tuple[int, int, int]:
+    """Return how many requests arrived, of how many agents, and how often a circuit opened, by a plain search in the
+    files. Raises: UsageError."""
+    requests, agents, openings = 0, set[bytes](), 0
+    for path in parts:
+        rest = b""
+        with opened(path) as file:
+            while piece := file.read(_PIECE):
+                lines, _, rest = (rest + piece).rpartition(b"\n")
+                requests += lines.count(_ARRIVED)
+                agents.update(_AGENT.findall(lines))
+                openings += len(_OPENED.findall(lines))
+    return requests, len(agents), openings
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from hivemind.console import printable
 from hivemind.errors import UsageError
 from hivemind.journal.read.damage import Damage
 from hivemind.journal.read.merge import Merge, Numbered
-from hivemind.journal.read.reader import Journal, open_journal, requests_in
+from hivemind.journal.read.reader import Journal, counted_in, open_journal
 from hivemind.journal.records import JournalBegan
 from hivemind.scheduler.events import Event
 
@@ -45,7 +45,7 @@ class Journals:
 
     def requests(self) -> int:
         """Return how many requests arrived, by a plain search in the files. Raises: UsageError: one can't be read."""
-        return sum(requests_in(part) for journal in self.each for part in journal.parts)
+        return sum(counted_in(journal.parts)[0] for journal in self.each)
 
     def events(self, without: frozenset[type[Event]] = frozenset()) -> Iterator[Numbered]:
         """Yield everything that can be read, in order, each with the index of its journal.

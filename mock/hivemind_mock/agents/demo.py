@@ -50,11 +50,20 @@ _RESTART_S = 4.0
 
 
 def bad_day(seed: int) -> MockConfig:
-    """A provider that is worth watching: tight limits, faults, spells of overload, slow answers now and then."""
+    """A provider that is worth watching: tight limits, faults, spells of overload, slow answers, and some that hang."""
     return MockConfig(
         seed=seed,
         limits=LimitConfig(rpm=80, itpm=60_000, otpm=30_000, concurrency=6),
-        latency=LatencyConfig(base_s=0.5, jitter_s=0.3, spike=0.05, spike_factor=6.0, token_s=0.006),
+        latency=LatencyConfig(
+            base_s=0.5,
+            jitter_s=0.3,
+            spike=0.05,
+            spike_factor=6.0,
+            token_s=0.006,
+            hang_every_s=120.0,
+            hang_first_s=5.0,
+            hang_s=85.0,
+        ),
         faults=FaultConfig(
             bad_gateway=0.04,
             overloaded=0.01,

@@ -24,6 +24,7 @@ from starlette.types import Receive, Scope, Send
 from hivemind.providers.known import providers
 from hivemind.providers.profiles import PROFILES
 from hivemind.providers.table import Meaning, Refusal
+from hivemind.records import replace
 from hivemind_mock.provider.answer import Answer, Connection, decode, read_body
 from hivemind_mock.provider.cache import NOTHING, Found, PromptCaches
 from hivemind_mock.provider.config import MockConfig
@@ -140,6 +141,7 @@ class MockProvider:
         self._formats = [FORMATS[name] for name in config.formats]
         self._recorded = recorded(config.words)
         self._started = clock()
+        self._hangs_at = self._started + (config.latency.hang_first_s or config.latency.hang_every_s)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -198,6 +200,10 @@ class MockProvider:
             await self._refuse(wire, request, error, connection)
             return None
         fate = self._dice.draw(stream=request.stream)
+        latency = self.config.latency
+        if latency.hang_every_s and now >= self._hangs_at:
+            self._hangs_at += latency.hang_every_s
+            fate = replace(fate, fault=None, first_s=latency.hang_s)
         if fate.fault is not None:
             # Counted now: a reset ends this task along with its connection.
             stats.faults[fate.fault] += 1

@@ -55,6 +55,12 @@ class LatencyConfig:
     """Between two tokens of a stream."""
     input_token_s: float = 0.0
     """Added for each token of the prompt that wasn't read from a cache."""
+    hang_every_s: float = 0.0
+    """Every so often one answer takes `hang_s` to its first token; 0: never."""
+    hang_first_s: float = 0.0
+    """When the first one is asked for; 0: after one interval."""
+    hang_s: float = 90.0
+    """How long such an answer takes."""
     slots: int = 0
     """Requests computed at once, while others wait until one of these is answered; 0: all."""
 

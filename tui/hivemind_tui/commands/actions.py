@@ -209,6 +209,11 @@ class Actions(PastActions, WhatIfActions, FileActions):
         }
         if verb == "open":
             return Choice(f"open {name}", "its requests, tokens and cost", "", partial(self._open_agent, name))
+        if verb in ("more", "less"):
+            step = -1 if verb == "more" else 1
+            moved = partial(intents.priority, step=step, meant=frozenset({name}))
+            words = f"{'raise' if step < 0 else 'lower'} its priority by one class"
+            return Choice(f"{name} {verb}", words, "+" if step < 0 else "-", partial(self.steer, moved))
         if verb == "stop":
             return Choice(
                 f"stop {name}", "says first what is lost", "x", partial(self.stop_spending, frozenset({name}))

@@ -8,7 +8,6 @@ from typing import Literal
 
 from textual.geometry import Size
 
-from hivemind.journal.index.activity import Mark
 from hivemind.settings.write import Draft
 from hivemind.text.humanise import NOTHING, short_count, short_duration, short_plural
 from hivemind.world.snapshot import TaskView, TicketView
@@ -16,10 +15,10 @@ from hivemind_tui.commands.queue import Change
 from hivemind_tui.commands.words import LABELS
 from hivemind_tui.keys.keymap import BY_ID, footer, here
 from hivemind_tui.plots.sample import mark
-from hivemind_tui.render.format import clean, clock, fit
+from hivemind_tui.render.format import clean, fit
 from hivemind_tui.render.glyphs import GATE_SIGNS, LEASE_SIGNS, LEGEND, TASK_SIGNS, Sign, sign
 from hivemind_tui.render.pen import Pen, Row, Span, call, cells_of, linked
-from hivemind_tui.sources.playback import KINDS, Playback
+from hivemind_tui.sources.playback import KINDS
 from hivemind_tui.state.view import OF_AGENTS, OF_REQUESTS, PAGES, View
 
 Rows = list[list[Span]]
@@ -31,7 +30,7 @@ _TWO_COLUMNS = 156
 """Cells that two columns of the help take, with the box around them."""
 _HELP_WIDTH, _HELP_CELLS, _HELP_SIGNS = 110, 25, 100
 """Widest help of a page, cells of a key in it, and requests whose signs it explains."""
-_EVERYWHERE = 99
+_EVERYWHERE, _KEY = 99, 12
 _FLOW = 2
 """Cells between what stands side by side."""
 _EXPLAINED: Mapping[str, Sequence[str]] = {
@@ -42,13 +41,6 @@ _EXPLAINED: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("requests", "agent", "request"), ("TRIES", "WAITED", "TOTAL", "OUT", "lane")),
 }
 """By page its words that don't tell by themselves what they are."""
-_WHERE = 40
-"""Cells of what is told of a mark."""
-KIND_KEYS: Mapping[str, str] = {
-    **{"c": "circuit", "r": "rate_limited", "f": "failed", "e": "ended", "u": "cut"},
-    **{"a": "alert", "b": "budget", "o": "command", "m": "alarm", "l": "gap"},
-}
-"""The keys of kinds of marks in the menu of where to go."""
 _NAMED = 6
 """Agents or tasks that a question names; the others are counted."""
 
@@ -206,30 +198,6 @@ def kinds_menu(pen: Pen, shown: Collection[str], counts: Mapping[str, int]) -> R
     return question(rows, every, otherwise="any other key closes the menu")
 
 
-def go_to_menu(pen: Pen, now: Playback, marks: Mapping[str, tuple[int, Mark | None]]) -> Rows:
-    """Return the menu of where a recording can go: by kind of marks how many there are, and the next one."""
-    rows: Rows = []
-    for key, kind in KIND_KEYS.items():
-        count, found = marks.get(kind, (0, None))
-        if found is None:
-            continue
-        of, action = KINDS[kind], call("app.answer", key)
-        word = f"{of.word} {'(429, 529)' if kind == 'rate_limited' else ''}"
-        where = f"{clock(found.at + now.wall_offset_s)} {found.text}"
-        rows.append(
-            [
-                linked(f" {key}  ", "accent", action),
-                (f"{getattr(pen.glyphs, of.glyph)} ", of.role),
-                linked(f"{word:<23}", "strong", action),
-                (f"{count:>4}  ", "text"),
-                (fit(where, min(_WHERE, len(where))), "dim"),
-            ]
-        )
-    rows.append([linked(" t  ", "accent", call("app.answer", "t")), ("a time of day, +90s, -2m, 50%", "strong")])
-    capital: Rows = [[("A capital letter plays there at x8 and stops.", "text")]] if len(rows) > 1 else []
-    return [*rows, [], *capital, [("any other key closes the menu", "dim")]]
-
-
 def kind_key(number: int) -> str:
     """Return the key of a kind of marks by its number from 1: the tenth has 0."""
     return str(number % 10)
@@ -336,7 +304,8 @@ def help_rows(pen: Pen, view: View, size: Size) -> Rows:
     parts: list[Rows] = []
     for group in sorted(pages, key=lambda name: (name != "time", pages[name])):
         listed = [key for key in keys if key.group == group]
-        rows: Rows = [[(f"  {key.shown or palette:<12}", "accent"), (key.help, "text")] for key in listed]
+        shown = {key.id: key.shown or fit(f"{palette}{key.id.replace('_', ' ')}", _KEY) for key in listed}
+        rows: Rows = [[(f"  {shown[key.id]:<{_KEY}}", "accent"), (key.help, "text")] for key in listed]
         parts.append([[(group, "title")], *rows])
     signs = {"tasks": TASK_SIGNS, "fleet": LEASE_SIGNS}.get(view.page, LEGEND).values()
     parts.append(_legend("glyphs", signs, pen))

@@ -7,14 +7,15 @@ import contextlib
 import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import date, datetime
 from functools import partial
 from pathlib import Path
 
-from hivemind.journal.files import by_beginning, parts_in
-from hivemind.journal.read.reader import named_moment
-from hivemind.text.humanise import size as short_size
+from hivemind.errors import UsageError
+from hivemind.journal.files import DEMO_FOLDER, FOLDER
+from hivemind.journal.read.reader import Listed, listed
+from hivemind.text.humanise import short_duration, short_plural
 from hivemind_tui.commands.room import Room
 from hivemind_tui.render.format import clock
 from hivemind_tui.whatif.process import recording_of
@@ -90,8 +91,12 @@ class FileActions(Room):
         else:
             self.inform(f"written: {told.decode(errors='replace').strip()} in {self.folder}")
 
+    def action_go_to(self) -> None:
+        """Go to an earlier time: of a live proxy to a journal, of a recording to a mark."""
+        self.action_journals()
+
     def action_journals(self) -> None:
-        """List the journals beside that of this run; the one that is chosen is played back."""
+        """List the journals beside that of this run, and those of demos; the one that is chosen is played back."""
 
         def begin() -> None:
             path = recording_of(self.source, self.view.snapshot, "hivemind-tui --replay")
@@ -101,15 +106,22 @@ class FileActions(Room):
 
     async def _list_journals(self, folder: Path) -> None:
         try:
-            found = await asyncio.to_thread(_sized, folder)
-        except OSError as error:
-            self.complain(f"{folder}: can't be read ({error.strerror})")
+            found = await asyncio.to_thread(_journals, folder)
+        except UsageError as error:
+            self.complain(str(error))
             return
         choices = [
-            Choice(name, f"{_begun(name)}q leads back here", short_size(size), partial(self._play_back, path))
-            for name, (path, size) in found.items()
+            Choice(
+                begun(each.began) + " (now)" * (each.end == "still being written"),
+                _told(each),
+                short_plural(each.openings, "opening") if each.openings else "",
+                partial(self._play_back, each.path),
+                f"{each.name} circuit opened",
+            )
+            for each in found
         ]
-        self.palette.open(choices, lambda _: (), self._board.pen, "Journals")
+        nothing = "no journal of that day or name; esc leaves"
+        self.palette.open(lambda: choices, lambda _: (), self._board.pen, "Journals: enter plays one back", nothing)
 
     def _play_back(self, path: Path) -> None:
         if self.has_terminal:
@@ -119,23 +131,31 @@ class FileActions(Room):
             self.complain(f"a browser can't show it here; in a terminal: hivemind-tui --replay {path.stem}")
 
 
-def _begun(name: str) -> str:
-    """Return when a journal began, `yesterday 10:23; `, as its name tells; nothing where it doesn't."""
-    moment = named_moment(name)
-    if moment is None:
-        return ""
-    begun = datetime.fromtimestamp(moment)
-    days = (date.today() - begun.date()).days
-    return f"{('today', 'yesterday')[days] if days in (0, 1) else f'{begun:%a %d %b}'} {begun:%H:%M}; "
+def begun(moment: float) -> str:
+    """Return a day and time: `yesterday 10:23`."""
+    at = datetime.fromtimestamp(moment)
+    days = (date.today() - at.date()).days
+    return f"{('today', 'yesterday')[days] if days in (0, 1) else f'{at:%a %d %b}'} {at:%H:%M}"
 
 
-def _sized(folder: Path) -> Mapping[str, tuple[Path, int]]:
-    """Return the first part of each journal and the bytes of all its parts, the newest first. Raises: OSError."""
-    found = parts_in(folder)
-    return {
-        name: (found[name][min(found[name])], sum(part.stat().st_size for part in found[name].values()))
-        for name in by_beginning(found)
-    }
+def _told(journal: Listed) -> str:
+    """Return how long a journal is and what is in it: `demo 5m10s, 11 agents, 349 requests`."""
+    kind = "demo " if journal.path.parent.name == DEMO_FOLDER else ""
+    told = f"{kind}{short_duration(journal.length_s)}"
+    if journal.requests is None:
+        return told
+    return f"{told}, {short_plural(journal.agents or 0, 'agent')}, {short_plural(journal.requests, 'request')}"
+
+
+def _journals(folder: Path) -> Sequence[Listed]:
+    """Return those of this folder, and of the state directory those of demos and others, the newest first.
+
+    Raises: UsageError.
+    """
+    both = FOLDER, DEMO_FOLDER
+    folders = [folder.with_name(name) for name in both] if folder.name in both else [folder]
+    found = [journal for each in folders for journal in listed(each)[0]]
+    return sorted(found, key=lambda journal: journal.began, reverse=True)
 
 
 def picture_name(name: str, wall: float) -> str:

@@ -21,11 +21,11 @@ from hivemind_tui.state.view import OF_AGENTS, View
 BOOST_S = 60.0
 
 
-def priority(view: View, step: int) -> list[Command]:
-    """Step the priority of the selected agents or task; a negative step is more urgent. Raises: Rejected."""
-    if view.page == "tasks":
+def priority(view: View, step: int, meant: frozenset[str] = frozenset()) -> list[Command]:
+    """Step the priority of the named or selected agents or task; a negative step is more urgent. Raises: Rejected."""
+    if view.page == "tasks" and not meant:
         return _task_priority(view, step)
-    agents = agents_of(view)
+    agents = agents_of(view, meant)
     moved = [agent for agent in agents if Priority.CRITICAL <= agent.priority + step <= Priority.LOW]
     if not moved:
         who = f"{agents[0].name} is" if len(agents) == 1 else f"all {len(agents)} marked are"
@@ -73,9 +73,9 @@ def hold(view: View, meant: frozenset[str] = frozenset()) -> list[Command]:
     return [cmd.PauseAgent(agent.name, not held) for agent in agents if agent.held is held]
 
 
-def boost(view: View) -> list[Command]:
-    """Boost the selected agents for a minute, or end that where all are boosted. Raises: Rejected."""
-    agents = agents_of(view)
+def boost(view: View, meant: frozenset[str] = frozenset()) -> list[Command]:
+    """Boost the named or selected agents for a minute, or end that where all are boosted. Raises: Rejected."""
+    agents = agents_of(view, meant)
     boosted = all(agent.boosted_for_s > 0 for agent in agents)
     return [cmd.BoostAgent(agent.name, 0.0 if boosted else BOOST_S) for agent in agents]
 

@@ -16,7 +16,7 @@ from hivemind_tui.commands.room import Room
 from hivemind_tui.render.dials import NAMES
 from hivemind_tui.state.lists import AGENT_KEYS, ASCENDING, COST_KEYS, REQUEST_KEYS, TASK_KEYS, SortOrder, is_lost
 from hivemind_tui.state.log_rows import PINNED, SEVERITIES, next_found, number_of
-from hivemind_tui.state.view import OF_AGENTS, OF_REQUESTS, View
+from hivemind_tui.state.view import OF_AGENTS, OF_REQUESTS, View, keep_order
 
 Work = AgentView | RequestView | TaskView
 Item = Work | Member | Cost
@@ -143,7 +143,7 @@ def _select(view: View, item: Item) -> View:
         return replace(view, member=item.id)
     if isinstance(item, Cost):
         return replace(view, spender=item.name)
-    return replace(view, selected=item.name)
+    return keep_order(replace(view, selected=item.name))
 
 
 def _position(items: Sequence[Item], item: Item | None) -> int:
@@ -170,7 +170,7 @@ def edge(view: View, index: int) -> View:
     if view.page in OF_REQUESTS and not index:
         return replace(view, ticket=0)
     if view.page in OF_AGENTS and not index:
-        return replace(view, selected="")
+        return replace(view, selected="", order_kept=())
     return move(view, far if index else -far)
 
 
@@ -285,7 +285,7 @@ def _ordered(view: View, order: SortOrder) -> View:
         return replace(view, costs_order=order)
     if view.page in OF_REQUESTS:
         return replace(view, requests_order=order)
-    return replace(view, agents_order=order)
+    return replace(view, agents_order=order, order_kept=())
 
 
 def jump(view: View, kind: str) -> View | None:
@@ -472,7 +472,7 @@ class NavigationActions(Room):
         view = self.view
         if view.page in OF_AGENTS and not view.selected and view.agent is not None:
             view = replace(view, selected=view.agent.name)
-        self._pick(replace(view, selected=name), view)
+        self._pick(keep_order(replace(view, selected=name)), keep_order(view))
 
     def action_pick_request(self, ticket: int) -> None:
         """Select a request on a click, and open it on a second one."""

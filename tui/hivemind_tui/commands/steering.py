@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from hivemind.records import replace
 from hivemind.scheduler.commands import Command, CutRequest, Drain, PauseAdmissions, Rejected, SetCircuit
 from hivemind.scheduler.events import BudgetState
 from hivemind.settings.write import Draft
@@ -17,7 +16,7 @@ from hivemind_tui.commands.room import Room
 from hivemind_tui.render.budgets import ceilings, period
 from hivemind_tui.render.dials import reach, shown_value, tuned
 from hivemind_tui.render.format import clean
-from hivemind_tui.state.view import OF_AGENTS, View
+from hivemind_tui.state.view import View, keep_order
 
 _OF_AGENTS = frozenset({"priority", "hold", "boost"})
 """Intents about the selected agent."""
@@ -31,12 +30,16 @@ class SteeringActions(Room):
     """Budgets, priorities, stops, knobs, the circuit, draining, and leaving."""
 
     def action_send(self, intent: str, *arguments: int) -> None:
-        view = self.view
-        if intent in _OF_AGENTS and view.following and view.agent is not None:
-            self._keep_cursor()
+        view, commands = self.view, intents.INTENTS[intent]
+        if intent not in _OF_AGENTS or view.page == "tasks":
+            self.steer(lambda view: commands(view, *arguments))
+        elif view.following and view.agent is not None:
+            self.go(keep_order(view))
             self.inform(f"the cursor stays on {view.agent.name} now: the same key again changes it")
-            return
-        self.steer(lambda view: intents.INTENTS[intent](view, *arguments))
+        elif targets := self._targets():
+            # Those that the operator sees selected, whatever is once the commands before this one are carried out.
+            meant = frozenset(agent.name for agent in targets)
+            self.steer(lambda view: commands(view, *arguments, meant=meant))
 
     def action_alerts(self) -> None:
         """List the alerts; a key acknowledges those that nobody has."""
@@ -129,7 +132,7 @@ class SteeringActions(Room):
 
     def action_cut(self) -> None:
         """Ask what becomes of a request of which nothing comes; on the page of tasks whether one is cancelled."""
-        self._keep_cursor()
+        self.go(keep_order(self.view))
         self.attempt(self._ask_cancel if self.view.page == "tasks" else self._ask_cut)
 
     def _ask_cut(self) -> None:
@@ -216,15 +219,8 @@ class SteeringActions(Room):
 
         self.steer(just)
 
-    def _keep_cursor(self) -> None:
-        """Keep the cursor on the agent that was first, which is meant, from now on: another one may be first when the
-        command is made."""
-        view = self.view
-        if view.page in OF_AGENTS and not view.selected and view.agent is not None:
-            self.view = replace(view, selected=view.agent.name)
-
     def _targets(self) -> Sequence[AgentView]:
-        self._keep_cursor()
+        self.go(keep_order(self.view))
         try:
             return intents.agents_of(self.view)
         except Rejected as rejected:

@@ -43,11 +43,17 @@ LABELS: Mapping[str, Label] = {
     "runs out": _at("overview", "when a rate window will be used up at this pace"),
     "resets": _at("overview", "when a rate window begins anew"),
     "circuit": Label("opens after many errors, and then nothing is sent", "circuit"),
-    "events": _at("log", "what happened, newest last"),
-    "warnings": _at("log", "what happened, newest last"),
-    "my changes": Label("what operators changed, and alerts, in the last 24 h", "changes"),
-    "history": Label("what operators changed, and alerts, in the last 24 h", "changes"),
-    "journal": Label("how much of the journal was written; lists those there are", "journals"),
+    **dict.fromkeys(("events", "warnings"), _at("log", "what happened, newest last")),
+    **dict.fromkeys(
+        ("my changes", "history"), Label("what operators changed, and alerts, in the last 24 h", "changes")
+    ),
+    **dict.fromkeys(
+        ("journal", "yesterday", "replay", "recordings", "circuit's opening"),
+        Label("list the journals by day, with openings of the circuit, and play one back", "journals"),
+    ),
+    **dict.fromkeys(
+        ("why", "why slow", "slow"), Label("tuning: what requests waited for in the last ten minutes", "page('tuning')")
+    ),
     "tasks": _at("tasks", "the task graph: what runs, what waits for what"),
     "tasks done": _at("tasks", "of the task graph"),
     "fleet": _at("fleet", "the proxies that share a key: who has what of it"),
@@ -55,21 +61,21 @@ LABELS: Mapping[str, Label] = {
     "requests": _at("requests", "every request in memory"),
     "tokens": _by("agents", "out", "what agents sent and were answered"),
     "errors": Label("failed attempts, most of which are retried", "jump('failing')"),
-    "failed": _by("agents", "fail", "requests that their agents got an error for"),
-    "fail": _by("agents", "fail", "requests that their agents got an error for"),
+    **dict.fromkeys(("failed", "fail"), _by("agents", "fail", "requests that their agents got an error for")),
     "refused": _by("agents", "refused", "requests that HiveMind itself answered with an error"),
-    "died": Label("agents whose process ended with an error", "jump('failing')"),
-    "agents died": Label("agents whose process ended with an error", "jump('failing')"),
+    **dict.fromkeys(("died", "agents died"), Label("agents whose process ended with an error", "jump('failing')")),
     "retried OK": _by("agents", "retried_ok", "requests that succeeded after a failed attempt, unseen by their agents"),
     "recovered": _by("agents", "retried_ok", "agents that a retry kept from an error"),
     "answered": _at("requests", "requests that were answered in full"),
-    "spent": _at("cost", "dollars by agent, model or tree: last hour, today, since start"),
-    "spend": _at("cost", "dollars by agent, model or tree: last hour, today, since start"),
-    "money": _at("cost", "dollars by agent, model or tree: last hour, today, since start"),
-    "costliest": _at("cost", "dollars by agent, model or tree: last hour, today, since start"),
+    **dict.fromkeys(
+        ("spent", "spend", "money", "costliest"),
+        _at("cost", "dollars by agent, model or tree: last hour, today, since start"),
+    ),
     "wasted": _by("agents", "cost", "tokens of attempts that failed or whose client left"),
-    "first token": _by("requests", "ttft", "time to first token: from an attempt to the first content of its answer"),
-    "latency": _by("requests", "ttft", "time to first token: from an attempt to the first content of its answer"),
+    **dict.fromkeys(
+        ("first token", "latency"),
+        _by("requests", "ttft", "time to first token: from an attempt to the first content of its answer"),
+    ),
     "wait": _by("agents", "waits", "how long requests wait to be sent"),
     "waits": _by("agents", "waits", "the longest wait of an agent's requests now"),
     "waited": _by("requests", "waited", "time in the queue and between attempts"),
@@ -109,7 +115,9 @@ _GROUPS |= dict.fromkeys(("tree", "trees", "family", "families", "task", "tasks"
 _COSTS = frozenset(("cost", "costs", "spend", "spent", "spending", "money", "dollars", "price", "csv"))
 _PAST_FILLERS = frozenset(("last", "past", "the", "by", "per", "of", "for", "in", "over", "s", "show", "curves"))
 
-_FILLERS = frozenset(("a", "at", "be", "by", "for", "is", "it", "make", "no", "of", "only", "set", "the", "to"))
+_FILLERS = frozenset(
+    ("a", "at", "be", "by", "for", "give", "is", "it", "make", "no", "of", "only", "others", "rest", "set", "than")
+) | {"the", "to"}
 _SAID: Mapping[str, Sequence[str]] = {
     "max_concurrency": ("ceiling", "limit", "slots", "parallel", "in", "flight", "requests", "agents", "once"),
     "aimd.floor": ("minimum",),
@@ -130,6 +138,8 @@ _VERBS: Mapping[str, str] = {
     **dict.fromkeys(("hold", "pause", "freeze"), "hold"),
     **dict.fromkeys(("release", "resume", "continue"), "release"),
     **dict.fromkeys(("boost", "first"), "boost"),
+    **dict.fromkeys(("more", "up", "higher", "raise", "prefer"), "more"),
+    **dict.fromkeys(("less", "down", "lower"), "less"),
     **dict.fromkeys(("open", "show", "requests", "cost"), "open"),
 }
 _NUMBER = re.compile(r"\$?\d[\d.,]*[a-zA-Z%]?(?:/\w+)?|none|off")
@@ -193,7 +203,7 @@ class Meant(NamedTuple):
 
     agent: str
     verb: str
-    """`priority`, `budget`, or one of those of a key: `stop`, `allow`, `hold`, `release`, `boost`, `open`."""
+    """`priority`, `budget`, or without a value `stop`, `allow`, `hold`, `release`, `boost`, `more`, `less`, `open`."""
     value: str = ""
 
 

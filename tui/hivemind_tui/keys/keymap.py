@@ -101,7 +101,6 @@ KEYS: tuple[Key, ...] = (
     _time("slower", "less_than_sign", "speed(-1)", "speed", "slower, down to x0.25"),
     _time("play_to_mark", "", "play_to_mark", "play to mark", "play to the next mark and stop"),
     _time("kinds", "", "kinds", "marks", "choose the kinds of marks to show"),
-    _time("go_to", "g", "go_to", "go to mark", "to a kind of marks (circuit, 429 …), or a time: 14:02, +90s"),
     _time("loop_from", "", "loop(0)", "loop", "begin a loop here"),
     _time("loop_to", "", "loop(1)", "loop", "end the loop here, and repeat it"),
     _time("unloop", "", "unloop", "no loop", "remove the loop"),
@@ -116,6 +115,7 @@ KEYS: tuple[Key, ...] = (
     _what_if("as_recorded", "", "as_recorded", "as recorded", "back to the recorded value"),
     _what_if("apply", "A", "apply", "apply", "apply these settings to the proxy; shows the change first"),
     # Pages
+    _page("go_to", "g", "go_to", "journals", "the journals, to play one back; in one to a mark, or a time"),
     _page("overview", "1", "page('overview')", "overview", "slots, curve, windows, circuit, agents, events"),
     _page("agents", "2", "page('agents')", "agents", "every agent, and one of them closer"),
     _page("requests", "3", "page('requests')", "requests", "every request in memory"),
@@ -323,12 +323,12 @@ _FIRST = ("help", "quit")
 _STEER = ("pause", "circuit", "less", "pin", "release", "drain")
 _STEER_AGENT = ("raise", "boost", "hold", "stop", "cut", "budget")
 _FIND = ("filter", "sort", "failing")
-_REST = ("undo", "what_if", "freeze")
+_REST = ("undo", "go_to", "what_if", "freeze")
 FOOTERS: Mapping[str, Sequence[str]] = {
     "start": ("demo", "down", "copy", "overview"),
     "overview": (
-        *("open", "raise", "stop", "hold", "pause", "circuit", "less", "filter", "boost", "cut", "undo", "pin"),
-        *("budget", "mark", "release", "lane", "drain", "what_if", "sort", "span", "freeze"),
+        *("open", "raise", "stop", "hold", "pause", "circuit", "less", "filter", "boost", "cut", "undo", "go_to"),
+        *("pin", "budget", "mark", "release", "lane", "drain", "what_if", "sort", "span", "freeze"),
     ),
     "agents": ("open", *_STEER_AGENT, "mark", *_FIND, "pause", "undo"),
     "requests": ("open", *_FIND, "stop", "cut", "hold", "raise", "boost", "budget", "copy", "pause", *_REST),
@@ -429,7 +429,7 @@ _LABELS: Mapping[str, Callable[[View], str]] = {
     ),
     "pin": lambda view: "free level" if view.lane is not None and view.lane.state.pinned else "fix level",
     "cut": lambda view: "cancel" if view.page == "tasks" else "cut",
-    "go_to": lambda view: "go to mark" if view.playback is not None and view.playback.marks else "go to time",
+    "go_to": lambda view: "journals" if view.live else "go to mark",
     "find": lambda view: "next match" if _searching(view) else "next mark",
     "turn_up": lambda view: "turn" if view.live or view.page == "whatif" else "step",
     "pause": lambda view: "resume all" if view.snapshot.mode == "paused" else "pause all",

@@ -65,6 +65,13 @@ def waits(agent: AgentView, long_s: float) -> Span:
     return number(agent.waiting_s, "bad" if 0 < long_s <= agent.waiting_s else "wait", short_duration)
 
 
+def in_flight(agent: AgentView, pen: Pen) -> Span:
+    """Return how long the agent's oldest request in flight has been upstream, and how many it has there if several."""
+    more = f" {pen.glyphs.plain('×')}{agent.in_flight}" if agent.in_flight > 1 else ""
+    shown = short_duration(agent.sent_s) if agent.sent_s else str(agent.in_flight)  # an older proxy tells the number
+    return (shown + more, "bad" if agent.state == HUNG else "text") if agent.in_flight else (".", "rule")
+
+
 def activity(agent: AgentView, pen: Pen, steps: int = _STEPS) -> Span:
     """Return the tokens of the agent's last steps as a trend up to now, which is at the right."""
     used = agent.activity[-steps:]
@@ -134,14 +141,14 @@ def process(agent: AgentView) -> Span | None:
     return exit_text(code), role
 
 
-_WHY: Column[AgentView] = Column("why", "WAIT / ERROR", 14, 3, lambda a, _: _error(a, 14), "<")
+_WHY: Column[AgentView] = Column("why", "WAIT / ERROR", 13, 3, lambda a, _: _error(a, 13), "<")
 AGENTS: Table[AgentView] = Table(
     Column("name", "AGENT", 10, 0, lambda a, _: (a.name, "text"), "<", is_name=True),
     (
-        Column("prio", "PRIO", 5, 2, _priority, "<"),
+        Column("prio", "PRIO", 4, 2, _priority, "<"),
         Column("state", "STATE", 9, 0, state, "<"),
         Column("waits", "WAITS", 6, 2, lambda a, _: waits(a, 0.0)),
-        Column("in_flight", "IN FLIGHT", 8, 9, lambda a, _: number(a.in_flight)),
+        Column("in_flight", "IN FLIGHT", 8, 2, lambda a, pen: in_flight(a, pen)),
         Column("queue", "QUEUE", 5, 10, lambda a, _: number(a.queued, "wait")),
         Column("asked", "REQS", 5, 10, lambda a, _: number(a.requests)),
         Column("ok", "OK", 5, 11, lambda a, _: number(a.finished, "ok")),
@@ -149,7 +156,7 @@ AGENTS: Table[AgentView] = Table(
         Column("refused", "REFUSED", 7, 1, lambda a, _: number(a.refused, "wait")),
         Column("retried_ok", "RETRIED OK", 9, 6, lambda a, _: number(a.retried_ok, "recover")),
         Column("in", "IN", 5, 6, lambda a, _: number(a.usage.total_input)),
-        Column("out", "OUT", 5, 4, lambda a, _: number(a.usage.output_tokens)),
+        Column("out", "OUT", 5, 5, lambda a, _: number(a.usage.output_tokens)),
         Column("cost", "COST", 7, 3, _dollars),
         Column("cache", "CACHE", 10, 3, cache, "<"),
         Column("budget", "BUDGET", 10, 5, _budget, "<"),
@@ -211,8 +218,8 @@ def _table(view: View, cells: int) -> Table[AgentView]:
     else:
         used = _columns_used(Same(view.snapshot.agents))
         out = {"budget", "of", "machine", "refused", "cache"} - used
-        if "refused" in used:  # for which a narrow screen leaves out priorities rather than costs
-            by_id["prio"] = replace(by_id["prio"], rank=4)
+        if "refused" in used:  # for which a narrow screen leaves out times in flight rather than costs
+            by_id["in_flight"] = replace(by_id["in_flight"], rank=4)
         columns = [column for name, column in by_id.items() if name not in out]
     if room < 2:
         return replace(AGENTS, columns=tuple(columns))
@@ -299,7 +306,8 @@ def _note(view: View) -> str:
     marked = f"{len(view.marked)} marked" if view.marked else ""
     shown = f"/{view.agents_order.filter}  {len(view.agents)} of " if view.agents_order.filter else ""
     counts = [f"{shown}{short_plural(len(agents), 'agent')}", f"{in_flight} in flight", f"{waiting} queued"]
-    return join(marked, _caches(view), ", ".join([*counts, f"{stopped} stopped"] if stopped else counts))
+    kept = "order kept while you choose" if view.order_kept else ""
+    return join(kept, marked, _caches(view), ", ".join([*counts, f"{stopped} stopped"] if stopped else counts))
 
 
 def _caches(view: View) -> str:

@@ -79,11 +79,7 @@ def _row(name: str, here: bool, spans: Iterable[Span], link: str, cells: int, pe
 
 
 def _described(name: str, lines: Iterable[str], cells: int, pen: Pen) -> list[Row]:
-    symbol, span = "", ""
-    if name in DIALS:
-        symbol = f"; {DIALS[name].symbol} in the paper" if DIALS[name].symbol else ""
-        span = f"  {reach(name, '; ')}{symbol}"
-    head = [(name, "accent"), (span, "text")]
+    head = [(name, "accent"), (f"  {reach(name, '; ')}" if name in DIALS else "", "text")]
     return [[(pen.glyphs.frame[4] * cells, "rule")], head, *([(line, "dim")] for line in lines)]
 
 

@@ -28,10 +28,10 @@ class Dial(Struct, frozen=True):
 
 DIALS: Mapping[str, Dial] = {
     "max_concurrency": Dial("max concurrency", "C_max", "most requests in flight", 1),
+    "aimd.latency_target_s": Dial("latency target", "L_target", "a slower first token cuts the level", 0.5, "s"),
     "aimd.floor": Dial("min concurrency", "C_min", "the level never goes below", 1),
     "aimd.alpha": Dial("increase", "alpha", "added to the level each step", 0.1),
     "aimd.beta": Dial("decrease", "beta", "factor of the level on congestion", 0.05),
-    "aimd.latency_target_s": Dial("latency target", "L_target", "of the first token, more than alone", 0.5, "s"),
     "circuit.threshold": Dial("error threshold", "tau", "error rate that opens the circuit", 0.05),
     "circuit.window": Dial("window", "N", "results that the error rate covers", 1),
     "circuit.cooldown_s": Dial("cooldown", "T_cool", "from opening to the probe", 1, "s"),
@@ -47,7 +47,7 @@ DIALS: Mapping[str, Dial] = {
 
 NAMES = tuple(DIALS)
 GROUPS = (
-    ("Concurrency", ("max_concurrency", "aimd.floor", "aimd.alpha", "aimd.beta", "aimd.latency_target_s")),
+    ("Concurrency", ("max_concurrency", "aimd.latency_target_s", "aimd.floor", "aimd.alpha", "aimd.beta")),
     ("Circuit breaker", ("circuit.threshold", "circuit.window", "circuit.cooldown_s")),
     ("Own rate limits", ("rpm", "tpm")),
     ("Retry, every upstream", tuple(name for name in NAMES if name.startswith("retry."))),

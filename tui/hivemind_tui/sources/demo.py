@@ -46,11 +46,14 @@ class DemoSource:
         return self
 
     def behind(self, settings: Settings) -> Settings:
-        """Return the settings for a proxy in front of this provider, whose journal isn't kept for long."""
+        """Return the settings for a proxy in front of this provider, whose journal isn't kept for long, and in which a
+        request that hangs doesn't hold the only slot."""
         url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         profile = settings.profile or "anthropic"
         journal = settings.journal.model_copy(update={"keep_days": DEMO_DAYS})
-        return settings.model_copy(update={"upstream": (f"mock={url}",), "profile": profile, "journal": journal})
+        aimd = settings.aimd.model_copy(update={"floor": settings.aimd.floor or 2.0})
+        changed = {"upstream": (f"mock={url}",), "profile": profile, "journal": journal, "aimd": aimd}
+        return settings.model_copy(update=changed)
 
     async def begin(self, proxy_url: str, apply: Callable[[Command, str], object]) -> None:
         """Start the provider, and agents that use the proxy at this address; `apply` carries commands out there."""

@@ -31,14 +31,18 @@ KINDS: dict[str, Sign] = {
     "cut": Sign("descending", "cuts", "wait", "the concurrency level was cut"),
 }
 """Kinds of marks, by priority: where several marks fall into one cell, the first of these is shown."""
+OPENED = "opened"
+"""Of the marks of a circuit those at which it opened."""
 ALSO: Mapping[str, str] = {
     "failed": "errors",
-    "circuit": "open opening opened breaker",
+    OPENED: "open opening opened breaker",
     "rate_limited": "429 529 limits retry-after",
     "ended": "died dead crashed exit",
     "cut": "level",
 }
 """By kind, what else people call its marks."""
+GOALS = {OPENED: Sign("half", "circuit opens", "recover", "after many errors: nothing is sent"), **KINDS}
+"""What can be gone to: some marks of a kind, and those of each."""
 _OTHER = Sign("dot", "other", "info", "")
 READ_ONLY = "a recording can't be steered; w simulates other settings"
 FAST = 8.0
@@ -188,17 +192,10 @@ class Transport:
         self.at = min(self.at, self.ends_at)
 
 
-HOW = "14:02, 14:02:30, +90s, -2m, 5m after the beginning, 50%, circuit, 429"
+HOW = "14:02, +90s, -2m, 5m after the beginning, 50%"
 _SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 _STEP = re.compile(r"([+-])\s*(\d+(?:\.\d+)?)\s*s?")
 _MINUTE_S = 60.0
-
-
-def kind_meant(text: str) -> str:
-    """Return the kind of marks that a word, or its beginning, is for; empty: none."""
-    word = text.strip().lower()
-    names = {kind: f"{of.word} {ALSO.get(kind, '')}".split() for kind, of in KINDS.items()}
-    return next((kind for kind in names if word and any(name.startswith(word) for name in names[kind])), "")
 
 
 def moment_of(text: str, now: Playback) -> float:

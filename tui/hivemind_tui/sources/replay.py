@@ -25,7 +25,7 @@ from hivemind.world.snapshot import AgentView, RequestDetail, RequestView, Snaps
 from hivemind.world.world import World
 from hivemind_tui.render.format import clean
 from hivemind_tui.sources.base import Link, RequestList
-from hivemind_tui.sources.playback import KINDS, READ_ONLY, Playback, Transport
+from hivemind_tui.sources.playback import KINDS, OPENED, READ_ONLY, Playback, Transport
 
 if TYPE_CHECKING:
     from hivemind.journal.index.activity import ActivityColumn, Mark
@@ -212,15 +212,17 @@ class ReplaySource:
         None: there is none."""
         at, marks = self.transport.at, self._marks
         if kind:
-            marks = [mark for mark in self._player.marks if mark.kind == kind]
+            marks = self.of_kind(kind)
         index = (
             bisect_right(marks, at + _HERE_S, key=_AT) if step > 0 else bisect_left(marks, at - _HERE_S, key=_AT) - 1
         )
         return marks[index] if 0 <= index < len(marks) else None
 
-    def first(self, kind: str) -> Mark | None:
-        """Return the first mark of a kind."""
-        return next((mark for mark in self._player.marks if mark.kind == kind), None)
+    def of_kind(self, kind: str) -> list[Mark]:
+        """Return the marks of a kind, shown or not."""
+        if kind == OPENED:
+            return [mark for mark in self.of_kind("circuit") if mark.text.startswith("open")]
+        return [mark for mark in self._player.marks if mark.kind == kind]
 
     def event(self, step: int) -> bool:
         """Go to the next event, or the one before; return False where there is none."""

@@ -164,7 +164,7 @@ AGENT_KEYS: Mapping[str, Callable[[AgentView], Any]] = {
     "name": lambda agent: agent.name,
     "prio": lambda agent: agent.priority,
     "state": lambda agent: agent.state,
-    "in_flight": lambda agent: agent.in_flight,
+    "in_flight": lambda agent: agent.sent_s,
     "queue": lambda agent: agent.queued,
     "asked": lambda agent: agent.requests,
     "ok": lambda agent: agent.finished,

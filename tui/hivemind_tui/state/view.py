@@ -68,6 +68,8 @@ class View(Struct, frozen=True):
     """Agents that commands apply to together."""
     pinned: frozenset[str] = frozenset()
     """Agents that stay on top of the list."""
+    order_kept: tuple[str, ...] = ()
+    """Names of the agents in the order in which they stay, while the cursor is being moved; empty: they are sorted."""
     frozen: bool = False
     """Whether the view ignores what happens."""
     agents_order: SortOrder = field(default_factory=SortOrder)
@@ -312,6 +314,14 @@ class View(Struct, frozen=True):
         return f"{self.lane.state.lane} ({self.lane_index % len(lanes) + 1}/{len(lanes)}, tab)"
 
 
+def keep_order(view: View) -> View:
+    """Keep the agents in the order in which they are listed now, and the cursor on the agent that it is on."""
+    agent = view.agent
+    if view.page not in OF_AGENTS or agent is None:
+        return view
+    return replace(view, selected=agent.name, order_kept=tuple(each.name for each in view.agents))
+
+
 def join(*notes: str) -> str:
     """Return the notes that aren't empty, separated by dots."""
     return " · ".join(note for note in notes if note)
@@ -367,7 +377,12 @@ def _agents(view: View) -> tuple[tuple[AgentView, ...], Mapping[str, Branch]]:
     if view.machine:
         every = tuple(agent for agent in every if view.machine in agent.machines)
     tree = view.tree is not False and view.page in OF_AGENTS and bool(parents(every))
-    agents = every if order.sort else gravest_first(every, tree=tree)
+    if view.order_kept:
+        places = {name: place for place, name in enumerate(view.order_kept)}
+        agents: Sequence[AgentView] = sorted(every, key=lambda agent: places.get(agent.name, len(places)))
+        order = SortOrder(order.filter)
+    else:
+        agents = every if order.sort else gravest_first(every, tree=tree)
     if tree:
         return branched(agents, order, view.folded, view.pinned)
     listed = lists.arranged(agents, order, lists.agent_fields, lists.AGENT_KEYS)
@@ -402,7 +417,8 @@ class ViewBuilder:
     def arrange(self, view: View) -> View:
         """Return the view with its lists filtered and sorted."""
         page = view.page in OF_AGENTS
-        wanted = Same(view.snapshot.agents), view.agents_order, view.tree, view.folded, view.pinned, view.machine, page
+        shape = view.agents_order, view.order_kept, view.tree, view.folded, view.pinned, view.machine, page
+        wanted = Same(view.snapshot.agents), shape
         if self._agents[0] != wanted:
             self._agents = wanted, _agents(view)
         shown, branches = self._agents[1]

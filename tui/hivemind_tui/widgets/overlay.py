@@ -164,19 +164,36 @@ class Palette(Box):
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
-        self._title = ""
+        self._title = self._nothing = ""
+        self._made: Callable[[], Sequence[Choice]] = tuple
         self._choices: Sequence[Choice] = ()
         self._offer: Offer = lambda _: ()
         self._found: Sequence[Choice] = ()
         self._line = InputLine()
         self._at = 0
 
-    def open(self, choices: Sequence[Choice], offer: Offer, pen: Pen, title: str = "Commands") -> None:
-        """Show the choices and wait."""
-        self._title = title
-        self._choices, self._offer, self.pen = choices, offer, replace(pen, boxed=True)
+    def open(
+        self,
+        choices: Callable[[], Sequence[Choice]],
+        offer: Offer,
+        pen: Pen,
+        title: str = "Commands",
+        nothing: str = _HELP,
+    ) -> None:
+        """Show the choices and wait. `nothing`: what is said where none fits what was typed."""
+        self._title, self._nothing = title, nothing
+        self._made, self._offer, self.pen = choices, offer, replace(pen, boxed=True)
         self.display = True
-        self._search(InputLine())
+        self._line = InputLine()
+        self.look()
+
+    def look(self) -> None:
+        """Make the choices anew, of which there may be more now."""
+        if self.is_open:
+            self._choices = self._made()
+            self._found = [*self._offer(self._line.text), *found(self._choices, self._line.text)]
+            self._at = min(self._at, max(0, len(self._found) - 1)) if self._line.text else 0
+            self.draw()
 
     def press(self, event: events.Key) -> None:
         match event.key:
@@ -206,7 +223,7 @@ class Palette(Box):
         self.draw()
 
     def _search(self, line: InputLine) -> None:
-        if line.text != self._line.text or not line.text:
+        if line.text != self._line.text:
             self._at = 0
             self._found = [*self._offer(line.text), *found(self._choices, line.text)]
         self._line = line
@@ -229,7 +246,7 @@ class Palette(Box):
             ]
             body.append(pen.row(cells, *spans, selected=here, link=call("app.run_choice", index)))
         if not self._found:
-            body.append([(_HELP, "wait")])
+            body.append([(self._nothing, "wait")])
         self.show_box(self._title, f"{len(self._found)} of {len(self._choices)}", body, width, height, above=3)
 
 
