@@ -87,7 +87,7 @@ _FREE_POSTS = re.compile(
             rb"/models/" + _ID + rb":(?:countTokens|computeTokens)",
             rb"/(?:tokenize|detokenize|tokenize-text|apply-template)",
             # Uploads: files cost when a model reads them.
-            _VERSION + rb"/files",
+            _VERSION + rb"/files(?:/upload)?",
             rb"^/upload/v\d+[a-z0-9]*/files",
             _VERSION + rb"/uploads(?:/" + _ID + rb"/(?:parts|complete|cancel))?",
             _VERSION + rb"/skills(?:/" + _ID + rb"(?:/versions)?)?",
@@ -118,11 +118,9 @@ _FREE_POSTS = re.compile(
             _VERSION + rb"/audio/(?:voices|voice_consents(?:/" + _ID + rb")?)",
             _VERSION + rb"/(?:videos/characters|fine_tuning/alpha/graders/validate)",
             _VERSION + rb"/live/sessions/" + _ID + rb"/(?:hangup|refer|reject)",
-            _VERSION + rb"/(?:auth_tokens|moderations|webhooks|files:register)",
-            _VERSION + rb"/fileSearchStores(?:/" + _ID + rb":importFile)?",
+            _VERSION + rb"/(?:auth_tokens|moderations|webhooks|files:register|fileSearchStores(?:/[^/]+:importFile)?)",
             rb"^/upload/v\d+[a-z0-9]*/fileSearchStores/" + _ID + rb":uploadToFileSearchStore",
-            _VERSION + rb"/memory_stores(?:/" + _ID + rb"(?:/archive|/memories(?:/" + _ID + rb")?)?)?",
-            _VERSION + rb"/memory_stores/" + _ID + rb"/memory_versions/" + _ID + rb"/redact",
+            _VERSION + rb"/memory_stores(?:/[^/]+(?:/archive|/memories(?:/[^/]+)?|/memory_versions/[^/]+/redact)?)?",
             _VERSION + _CACHE,
             # Cancelling work.
             rb"/messages/batches/" + _ID + rb"/cancel",

@@ -1,6 +1,6 @@
 """Together."""
 
-from hivemind.providers.table import Limit, Meaning, Path, Provider, Refusal
+from hivemind.providers.table import Limit, Meaning, Provider, Refusal
 
 PROVIDER = Provider(
     name="together",
@@ -49,14 +49,6 @@ PROVIDER = Provider(
             window="tokens",
             source="https://docs.together.ai/docs/rate-limits",
             seen="2026-08",
-        ),
-    ),
-    paths=(
-        Path(
-            path=r"^(?:/v1)?/files/upload",
-            example="/v1/files/upload",
-            source="https://docs.together.ai/reference/upload-file",
-            seen="2026-11",
         ),
     ),
 )
