@@ -75,6 +75,7 @@ _ID = rb"[A-Za-z0-9_.:@~-]+"
 _UNAMBIGUOUS = re.compile(rb"[A-Za-z0-9_.:@~/-]*")
 _VERSION = rb"(?:^|/v\d+[a-z0-9]*|/openai)"
 """The prefix of an API's resources: a version, Azure's `/openai`, or nothing."""
+_CACHE = rb"(?:/projects/" + _ID + rb"/locations/" + _ID + rb")?/cachedContents"
 
 _FREE_POSTS = re.compile(
     rb"(?:"
@@ -86,7 +87,7 @@ _FREE_POSTS = re.compile(
             rb"/models/" + _ID + rb":(?:countTokens|computeTokens)",
             rb"/(?:tokenize|detokenize|tokenize-text|apply-template)",
             # Uploads: files cost when a model reads them.
-            _VERSION + rb"/files",
+            _VERSION + rb"/files(?:/upload)?",
             rb"^/upload/v\d+[a-z0-9]*/files",
             _VERSION + rb"/uploads(?:/" + _ID + rb"/(?:parts|complete|cancel))?",
             _VERSION + rb"/skills(?:/" + _ID + rb"(?:/versions)?)?",
@@ -117,10 +118,10 @@ _FREE_POSTS = re.compile(
             _VERSION + rb"/audio/(?:voices|voice_consents(?:/" + _ID + rb")?)",
             _VERSION + rb"/(?:videos/characters|fine_tuning/alpha/graders/validate)",
             _VERSION + rb"/live/sessions/" + _ID + rb"/(?:hangup|refer|reject)",
-            _VERSION + rb"/(?:fileSearchStores|auth_tokens|webhooks)",
+            _VERSION + rb"/(?:auth_tokens|moderations|webhooks|files:register|fileSearchStores(?:/[^/]+:importFile)?)",
             rb"^/upload/v\d+[a-z0-9]*/fileSearchStores/" + _ID + rb":uploadToFileSearchStore",
-            _VERSION + rb"/memory_stores(?:/" + _ID + rb"(?:/archive|/memories(?:/" + _ID + rb")?)?)?",
-            _VERSION + rb"/(?:cachedContents|moderations)",
+            _VERSION + rb"/memory_stores(?:/[^/]+(?:/archive|/memories(?:/[^/]+)?|/memory_versions/[^/]+/redact)?)?",
+            _VERSION + _CACHE,
             # Cancelling work.
             rb"/messages/batches/" + _ID + rb"/cancel",
             _VERSION
@@ -145,6 +146,8 @@ _FREE_POSTS = re.compile(
     + rb")/?$"
 )
 """POSTs that generate nothing and aren't charged (see the providers' price lists)."""
+_FREE_PATCHES = re.compile(_VERSION + _CACHE + rb"/" + _ID + rb"/?$")
+"""How long Google keeps a cache."""
 
 
 _CONVERSATIONS = re.compile(r"/conversations(?:/[^/]+)?/?$")
@@ -172,6 +175,8 @@ def is_free(method: str, raw_path: bytes, body: bytes) -> bool:
     """
     if method in FREE_METHODS:
         return not body
-    if method != "POST" or len(raw_path) > _LONGEST_FREE or not _UNAMBIGUOUS.fullmatch(raw_path):
+    if len(raw_path) > _LONGEST_FREE or not _UNAMBIGUOUS.fullmatch(raw_path):
         return False
-    return _FREE_POSTS.search(raw_path) is not None
+    if method == "PATCH":
+        return _FREE_PATCHES.search(raw_path) is not None
+    return method == "POST" and _FREE_POSTS.search(raw_path) is not None

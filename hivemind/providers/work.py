@@ -114,10 +114,11 @@ class BatchReader(Reader):
         usage = usage_in(bytes(json_fields.raw(batch, "usage")), BATCH)
         requests = json_fields.count(_COUNTS.within(batch, "request_counts"), "completed", "succeeded")
         if usage is None or not usage.total:
-            usage, requests = _inlined(batch)
+            usage, inlined = _inlined(batch)
+            requests = inlined or requests
         if usage is not None:
             state.used = {json_fields.text(batch, "model"): replace(usage, tier=BATCH, requests=max(1, requests or 1))}
-        elif _STATE_PREFIX.sub("", word.lower()) == "failed" and not names:
+        elif (_STATE_PREFIX.sub("", word.lower()) == "failed" and not names) or requests == 0:
             state.used = {"": Usage()}
 
 

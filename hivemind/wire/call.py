@@ -130,7 +130,7 @@ class Call(Struct, frozen=True):
         """Whether it costs nothing, so that it is relayed without a ticket, even where its agent's budget is used
         up."""
         head, body = self.head, self.body
-        return head.free and not (body and (head.method != b"POST" or is_answered(head.path, body)))
+        return head.free and not (body and (head.method not in (b"POST", b"PATCH") or is_answered(head.path, body)))
 
     def work_name(self, name: str) -> str:
         """Return under which name work of this id is remembered, by every proxy of a fleet: each upstream has its own

@@ -25,7 +25,7 @@ from hivemind.journal.importers import FORMATS
 from hivemind.journal.importers.looking_back import look_back
 from hivemind.journal.importers.making import journal_of
 from hivemind.journal.importers.sources import Shelf, Source, find_sources, tales_of
-from hivemind.journal.importers.told import Tale, Told
+from hivemind.journal.importers.told import Tale, Told, moment
 from hivemind.journal.index.player import Player
 from hivemind.journal.read.reader import open_journal
 from hivemind.lab.fit.limiter import TokenBucket
@@ -132,6 +132,7 @@ def test_an_older_session(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     path.write_text("".join(json.dumps({**line, **both}) + "\n" for line in lines))
     found, told = stats(tmp_path, capsys, str(path))
     assert [found[name] for name in ("requests", "attempts", "tokens")] == [1, 2, 12_405]
+    assert found["dollars"] == pytest.approx(0.00624)
     assert "when requests began" in told
     granted = [event.at for event in events(tmp_path) if isinstance(event, ev.Granted)]
     assert granted == [0.0, 2.0]
@@ -154,6 +155,19 @@ SPANS = [
     {**SPAN, "spanId": "a"},
     {**SPAN, "spanId": "b", "status": {"code": 2}, "attributes": [*SPAN["attributes"][:2], TOO_MANY]},
     {**SPAN, "spanId": "c", "attributes": [{"key": "http.method", "value": {"stringValue": "GET"}}]},
+]
+OTHERS: list[dict[str, str | int]] = [
+    # OpenLLMetry, OpenInference, Vercel's AI SDK and its own span around that, Logfire, a step of an agent
+    {"llm.request.type": "chat", "gen_ai.usage.prompt_tokens": 100, "gen_ai.usage.completion_tokens": 20},
+    {"openinference.span.kind": "LLM", "llm.token_count.prompt": 100, "llm.token_count.completion": 20},
+    {"ai.operationId": "ai.streamText.doStream", "ai.usage.promptTokens": 100, "ai.usage.completionTokens": 20},
+    {"ai.operationId": "ai.streamText", "ai.usage.promptTokens": 100, "ai.usage.completionTokens": 20},
+    {"gen_ai.request.model": "gpt-4o", "gen_ai.usage.input_tokens": 100, "gen_ai.usage.output_tokens": 20},
+    {"openinference.span.kind": "AGENT", "llm.token_count.prompt": 100},
+]
+OTHER_SPANS = [
+    {**SPAN, "spanId": f"o{n}", "attributes": [{"key": key, "value": {"any": each[key]}} for key in each]}
+    for n, each in enumerate(OTHERS)
 ]
 OTLP = {"resourceSpans": [{"resource": {"attributes": []}, "scopeSpans": [{"spans": SPANS}]}]}
 HELICONE = {
@@ -196,6 +210,7 @@ TABLES = [
         ["limits"],
     ),
     ("otlp.json", json.dumps(OTLP, indent=1), (2, 120, 1), ["limits"]),
+    ("others.json", json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": OTHER_SPANS}]}]}), (4, 480, 0), ["limits"]),
     ("otlp.jsonl", json.dumps(OTLP) + "\n", (2, 120, 1), ["limits"]),
     (
         "helicone.jsonl",
@@ -268,6 +283,7 @@ def test_named_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     ):
         assert main(["journal", "import", str(path), "--state-dir", str(tmp_path), "--columns", wrong]) == 2
         assert said in capsys.readouterr().err
+    assert moment("1795012341530") == 1795012341.53  # it is a date of 1795, too
 
 
 def test_everywhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -218,3 +218,13 @@ def test_only_the_chosen_formats_are_served(play: Any) -> None:
         return [(await ask(client)).status_code, chat.status_code]
 
     assert play(MockConfig(formats=("openai_chat",)), scene) == [404, 200]
+
+
+def test_only_an_ollama_states_its_version(play: Any) -> None:
+    """HiveMind tells an Ollama by that, and counts no dollars there."""
+
+    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> None:
+        assert (await client.get("/api/version")).status_code == (200 if mock.config.formats == ("ollama",) else 404)
+
+    for formats in (("ollama",), ("openai_chat",), MockConfig().formats):
+        play(MockConfig(formats=formats), scene)

@@ -26,7 +26,8 @@ FREE_POSTS = [
     *("/v1/sessions/s", "/v1/sessions/s/resources/r", "/v1/sessions/s/threads/t/archive", "/v1/vaults/v/credentials/c"),
     *("/v1/tunnels/t/certificates", "/v1/user_profiles/u/enrollment_url", "/v1/dreams/d/cancel", "/v1/audio/voices"),
     *("/v1/fine_tuning/alpha/graders/validate", "/v1/batch/jobs/j/cancel", "/v1/memory_stores/m/memories/m_1"),
-    "/v1/projects/p/locations/l/batchPredictionJobs/7:cancel",
+    *("/v1/projects/p/locations/l/batchPredictionJobs/7:cancel", "/v1beta1/projects/p/locations/l/cachedContents"),
+    *("/v1beta/files:register", "/v1beta/fileSearchStores/s:importFile", "/v1/files/upload"),
     *("/api/show", "/api/pull", "/api/blobs/sha256:00ff"),
 ]
 PAID_POSTS = [
@@ -58,6 +59,7 @@ def test_everything_else_may_cost(path: str) -> None:
     """So does what is written in another way than it is known by, and what nobody knows."""
     assert not is_free("POST", path.encode(), b"{}")
     assert not is_free("POST", path.encode(), b"")
+    assert not is_free("PATCH", path.encode(), b"{}")
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "DELETE"])
@@ -65,3 +67,4 @@ def test_methods_that_generate_nothing(method: str) -> None:
     """They list, look up and remove; with a body nobody knows what they do."""
     assert is_free(method, b"/v1/messages/batches/b_1/results", b"")
     assert not is_free(method, b"/v1/messages", b"{}")
+    assert is_free("PATCH", b"/v1beta/cachedContents/c", b"{}")  # how long it is kept

@@ -169,6 +169,18 @@ async def test_a_batch_that_ends_without_a_word_of_what_it_used() -> None:
         assert used(running) == 0
 
 
+@pytest.mark.parametrize("name", ["Anthropic's", "OpenAI's, stated"])
+async def test_a_batch_of_which_nothing_succeeded(name: str) -> None:
+    """It costs nothing, which is known."""
+    path, body, begun, _ = BATCHES[name]
+    counts = {"succeeded": 0, "errored": 2} if name == "Anthropic's" else {"total": 2, "completed": 0, "failed": 2}
+    ended: dict[str, object] = {**begun, "status": "completed", "processing_status": "ended", "request_counts": counts}
+    async with between([http(200, begun)], [http(200, ended)]) as (running, _):
+        await asked(running, "POST", path, body)
+        await asked(running, "GET", f"{path}/{begun['id']}")
+        assert (used(running), running.snapshot().work) == (0, ())
+
+
 RUN_DONE = {**RUN, "status": "completed", "usage": TOKENS}
 STREAMS: dict[str, tuple[str, bytes, list[bytes], bytes, str, dict[str, object]]] = {
     "a response": (

@@ -63,7 +63,8 @@ class EventBuilder:
         usage = tries[-1].usage
         # Where its size isn't recorded, what it was counted as says how long it was.
         size = first.facts.size_chars or (0 if usage is None else _TOKEN_CHARS * usage.total_input)
-        yield self._arrived(at, ticket, lane, first, size)
+        model = next((each.facts.model for each in tries if each.facts.model), "")  # not every refusal names it
+        yield self._arrived(at, ticket, lane, replace(first, facts=replace(first.facts, model=model)), size)
         for number, tried in enumerate(tries, 1):
             following = tries[number].entry.began_at if number < len(tries) else None
             yield from self._attempt((ticket, tried.identity.agent, lane), number, tried, following, at)

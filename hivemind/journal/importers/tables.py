@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from hivemind.journal.codec import BOM
 from hivemind.journal.importers.lines import decoded, lines, unpacked
 from hivemind.journal.importers.parsed import LARGEST, UnreadableEntry
 from hivemind.journal.importers.told import Tale, Told, count, moment, number, stated_limits
+from hivemind.records import replace
 from hivemind.scheduler.types import Usage
 
 Row = Mapping[str, Any]
@@ -53,7 +55,7 @@ class Layout(Struct, frozen=True):
     empty_fails: bool = False
     """A request without output tokens failed."""
     only: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Columns, and the values of rows that are requests of models."""
+    """Columns, of which the first that a row has says by one of these values that it is a request of a model."""
     from_cache: tuple[str, ...] = ()
     """Columns that say that no provider was asked."""
     around: str = ""
@@ -64,6 +66,36 @@ def _columns(**names: str) -> dict[str, tuple[str, ...]]:
     return {meaning: tuple(paths.split()) for meaning, paths in names.items()}
 
 
+def _in_snake_case(layout: Layout) -> Layout:
+    def snake(name: str) -> str:
+        return re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", name)
+
+    columns = {meaning: tuple(map(snake, names)) for meaning, names in layout.columns.items()}
+    return replace(layout, has=frozenset(map(snake, layout.has)), columns=columns, around=snake(layout.around))
+
+
+_LANGFUSE = Layout(
+    "langfuse",
+    frozenset({"startTime", "completionStartTime", "traceId"}),
+    _columns(
+        start="startTime",
+        end="endTime",
+        first="completionStartTime",
+        model="providedModelName model",
+        input="usageDetails.input usage.input promptTokens",
+        output="usageDetails.output usage.output completionTokens",
+        cache_read="usageDetails.input_cached_tokens usageDetails.cache_read_input_tokens"
+        " usageDetails.input_cache_read",
+        cache_write="usageDetails.cache_creation_input_tokens usageDetails.input_cache_creation",
+        agent="sessionId traceName traceId",
+        status="level",
+        message="statusMessage",
+        id="id",
+    ),
+    apart=True,
+    only={"type": frozenset({"GENERATION", "EMBEDDING"})},
+    around="parentObservationId",
+)
 LAYOUTS = (
     Layout(  # github.com/HPMLL/BurstGPT: a request that failed has no response tokens
         "burstgpt",
@@ -134,50 +166,8 @@ LAYOUTS = (
         apart=True,
         from_cache=("cache_enabled_hit", "cache_reference_hit"),
     ),
-    Layout(
-        "langfuse",
-        frozenset({"startTime", "completionStartTime", "traceId"}),
-        _columns(
-            start="startTime",
-            end="endTime",
-            first="completionStartTime",
-            model="providedModelName model",
-            input="usageDetails.input usage.input promptTokens",
-            output="usageDetails.output usage.output completionTokens",
-            cache_read="usageDetails.input_cached_tokens usageDetails.cache_read_input_tokens"
-            " usageDetails.input_cache_read",
-            cache_write="usageDetails.cache_creation_input_tokens usageDetails.input_cache_creation",
-            agent="sessionId traceName traceId",
-            status="level",
-            message="statusMessage",
-            id="id",
-        ),
-        apart=True,
-        only={"type": frozenset({"GENERATION", "EMBEDDING"})},
-        around="parentObservationId",
-    ),
-    Layout(
-        "langfuse",
-        frozenset({"start_time", "completion_start_time", "trace_id"}),
-        _columns(
-            start="start_time",
-            end="end_time",
-            first="completion_start_time",
-            model="provided_model_name model",
-            input="usage_details.input",
-            output="usage_details.output",
-            cache_read="usage_details.input_cached_tokens usage_details.cache_read_input_tokens"
-            " usage_details.input_cache_read",
-            cache_write="usage_details.cache_creation_input_tokens usage_details.input_cache_creation",
-            agent="session_id trace_name trace_id",
-            status="level",
-            message="status_message",
-            id="id",
-        ),
-        apart=True,
-        only={"type": frozenset({"GENERATION", "EMBEDDING"})},
-        around="parent_observation_id",
-    ),
+    _LANGFUSE,
+    _in_snake_case(_LANGFUSE),
     *(
         Layout(  # Arize Phoenix: its API's answers, and its data frames as CSV
             "phoenix",
@@ -210,21 +200,39 @@ SPANS = Layout(  # opentelemetry.io, "Semantic conventions for generative AI"; i
         start="startTimeUnixNano",
         end="endTimeUnixNano",
         ttft="gen_ai.response.time_to_first_chunk",
-        model="gen_ai.response.model gen_ai.request.model",
-        input="gen_ai.usage.input_tokens gen_ai.usage.prompt_tokens",
-        output="gen_ai.usage.output_tokens gen_ai.usage.completion_tokens",
+        ttft_ms="ai.response.msToFirstChunk",
+        model="gen_ai.response.model gen_ai.request.model llm.model_name embedding.model_name ai.model.id"
+        " llm.response.model llm.request.model",
+        input="gen_ai.usage.input_tokens gen_ai.usage.prompt_tokens llm.token_count.prompt ai.usage.promptTokens"
+        " ai.usage.inputTokens ai.usage.tokens llm.usage.prompt_tokens",
+        output="gen_ai.usage.output_tokens gen_ai.usage.completion_tokens llm.token_count.completion"
+        " ai.usage.completionTokens ai.usage.outputTokens llm.usage.completion_tokens",
         cache_read="gen_ai.usage.cache_read.input_tokens gen_ai.usage.cache_read_input_tokens"
-        " gen_ai.usage.input_tokens.cached",
+        " gen_ai.usage.input_tokens.cached llm.token_count.prompt_details.cache_read ai.usage.cachedInputTokens",
         cache_write="gen_ai.usage.cache_creation.input_tokens gen_ai.usage.cache_creation_input_tokens"
-        " gen_ai.usage.input_tokens.cache_write",
+        " gen_ai.usage.input_tokens.cache_write llm.token_count.prompt_details.cache_write",
         agent="gen_ai.conversation.id gen_ai.agent.name session.id service.name traceId",
         status="status.code",
-        error="http.response.status_code error.type",
+        error="http.response.status_code http.status_code error.type",
         message="status.message",
         id="spanId",
         origin="server.address",
     ),
-    only={"gen_ai.operation.name": frozenset({"chat", "text_completion", "generate_content", "embeddings"})},
+    only={
+        "gen_ai.operation.name": frozenset(
+            ["chat", "text_completion", "generate_content", "embeddings", "chat.completions", "text.completions"]
+        ),
+        # OpenLLMetry, OpenInference, Vercel's AI SDK, Langfuse
+        "llm.request.type": frozenset({"chat", "completion", "embedding"}),
+        "openinference.span.kind": frozenset({"LLM", "EMBEDDING"}),
+        "ai.operationId": frozenset(
+            [
+                *("ai.generateText.doGenerate", "ai.streamText.doStream", "ai.generateObject.doGenerate"),
+                *("ai.streamObject.doStream", "ai.embed.doEmbed", "ai.embedMany.doEmbed"),
+            ]
+        ),
+        "langfuse.observation.type": frozenset({"generation", "embedding"}),
+    },
     around="parentSpanId",
 )
 
@@ -365,9 +373,6 @@ def read(path: Path, form: str, layout: Layout) -> Tale:
 
 def _told(row: Row, layout: Layout) -> Told | str:
     """An attempt, or why the row is none. Raises: UnreadableEntry."""
-    for column, values in layout.only.items():
-        if str(kind := _find(row, column)) not in values and (kind is not None or layout is SPANS):
-            return "no requests of models"
     if any(str(_find(row, column)).lower() in _CACHED for column in layout.from_cache):
         return "answered from a cache, so no provider was asked"
 
@@ -375,6 +380,9 @@ def _told(row: Row, layout: Layout) -> Told | str:
         found = (_find(row, column) for column in layout.columns.get(meaning, ()))
         return next((each for each in found if each not in (None, "")), None)
 
+    kinds = (str(kind) in layout.only[column] for column in layout.only if (kind := _find(row, column)) is not None)
+    if not next(kinds, layout is not SPANS or value("input") is not None):
+        return "no requests of models"
     at = _moment(value("start"), layout)
     told = Told(at, _name(value("agent")) or layout.name, layout.name)
     told.model, told.parent, ident = str(value("model") or ""), _name(value("parent")), value("id")

@@ -3,6 +3,7 @@ bodies."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
@@ -206,20 +207,14 @@ def read_usage(path: str, usage: bytes) -> Usage | None:
 def moment(value: object) -> float:
     """Seconds since the epoch of a date and time (UTC where no zone stands there), or of a number of seconds,
     milliseconds, microseconds or nanoseconds. Raises: UnreadableEntry."""
-    found = None
-    if isinstance(value, str):
-        text = value.strip()
-        try:
-            date = datetime.fromisoformat(text)
+    found = number(value)  # first, because some numbers of milliseconds are dates to `fromisoformat`
+    if found is not None:
+        unit = next((unit for unit in (1e9, 1e6, 1e3) if found >= _EARLIEST * unit), 1.0)
+        found /= unit
+    elif isinstance(value, str):
+        with contextlib.suppress(ValueError, OverflowError):
+            date = datetime.fromisoformat(value.strip())
             found = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
-        except (ValueError, OverflowError):
-            value = number(text)
-    if found is None and isinstance(value, int | float) and not isinstance(value, bool):
-        found = float(value) if abs(value) < _LATEST * 1e9 else None
-        for unit in (1e9, 1e6, 1e3):
-            if found is not None and found >= _EARLIEST * unit:
-                found /= unit
-                break
     if found is None or not 0 <= found <= _LATEST:
         raise UnreadableEntry("an entry doesn't say when it began")
     return found
