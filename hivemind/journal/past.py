@@ -149,24 +149,6 @@ def since_of(span: str, until: float, wall_offset_s: float) -> float:
 # --- One part of a journal --------------------------------------------------------------------------------------------
 
 
-class _Arrived(msgspec.Struct, gc=False):
-    at: float
-    ticket: int
-    agent: str
-    model: str
-    parent: str | None = None
-
-
-class _Finished(msgspec.Struct, gc=False):
-    at: float
-    ticket: int
-    agent: str
-    lane: str
-    model: str
-    attempts: int
-    usage: Usage | None = None
-
-
 class _Lane(msgspec.Struct, gc=False):
     lane: str
     upstream: str
@@ -423,8 +405,8 @@ class PartFold:
 
 _HEAD = begin_of(ev.Arrived)[:_KIND_AT]
 _FREQUENT: Mapping[bytes, tuple[Callable[[bytes], Any], str]] = {
-    b"Arri": (msgspec.json.Decoder(_Arrived).decode, "_arrived"),
-    b"Fini": (msgspec.json.Decoder(_Finished).decode, "_finished"),
+    b"Arri": (msgspec.json.Decoder(ev.Arrived).decode, "_arrived"),
+    b"Fini": (msgspec.json.Decoder(ev.Finished).decode, "_finished"),
     b"Samp": (msgspec.json.Decoder(_Sampled).decode, "_sampled"),
 }
 """By the beginning of a kind's name, what decodes its lines, and the method that takes the event."""

@@ -405,10 +405,10 @@ class Engine:
         self._scheduler.drain(self._time())
         self._settle()
 
-    def snapshot(self) -> Snapshot:
-        """Return the state of the world at this moment."""
+    def snapshot(self, *, notable: bool = False) -> Snapshot:
+        """Return the state of the world at this moment (:meth:`World.snapshot`)."""
         self._sample()
-        return self.world.snapshot(self._time())
+        return self.world.snapshot(self._time(), notable=notable)
 
     def health(self) -> tuple[str, float, tuple[Alarm, ...]]:
         """Return :attr:`World.mode`, the uptime in seconds, and what is broken."""
@@ -448,7 +448,7 @@ class Engine:
             self._wake.cancel()
 
     def _sample(self) -> None:
-        self._scheduler.events.append(self._scheduler.sample(self._time()))
+        self._scheduler.events.append(self._scheduler.sample_changes(self._time()))
         self._settle()
 
     def _sample_again(self) -> None:

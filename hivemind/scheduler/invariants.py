@@ -57,7 +57,9 @@ def steps(scheduler: Scheduler, clock: Callable[[], float]) -> Iterator[list[Vio
     """Yield what doesn't hold, part by part. Each part is of one moment; between two the scheduler may go on."""
     yield list(_counts(scheduler))
     yield from _some(scheduler.agents.values(), _agent)
-    yield from _some(_limited(scheduler), partial(_account, scheduler))
+    limited = _limited(scheduler)
+    yield []
+    yield from _some(limited, partial(_account, scheduler))
     yield list(_timers(scheduler))
     for lane in list(scheduler.lanes.values()):
         now = clock()
@@ -111,10 +113,11 @@ class _Tickets:
     def __init__(self, scheduler: Scheduler) -> None:
         every = [ticket for agent in scheduler.agents.values() for ticket in agent.tickets.values()]
         self.in_flight = [ticket for ticket in every if ticket.state is _IN_FLIGHT]
+        waiting = [ticket for ticket in every if ticket.state is not _IN_FLIGHT]
         self.active = Counter([ticket.request.lane for ticket in self.in_flight])
         """In flight, by lane."""
-        self.queued = Counter([ticket.request.lane for ticket in every if ticket.state is _QUEUED])
-        self.backing_off = Counter([ticket.request.lane for ticket in every if ticket.state is _BACKING_OFF])
+        self.queued = Counter([ticket.request.lane for ticket in waiting if ticket.state is _QUEUED])
+        self.backing_off = Counter([ticket.request.lane for ticket in waiting if ticket.state is _BACKING_OFF])
 
 
 def _some(items: Iterable[T], check: Callable[[T], Iterator[Violation]]) -> Iterator[list[Violation]]:

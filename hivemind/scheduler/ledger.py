@@ -65,6 +65,9 @@ class Ledger:
         """Budgets of agents, here or not, that were decided at another proxy."""
         self.config = config
         """What holds where nothing was decided."""
+        self.moved: dict[Account, None] | None = None
+        """Accounts of which the budget or its use has changed since :meth:`changes`; None: any may have, or isn't shown
+        any more."""
         self._agents = agents
         self._emit = emit
         self._price: Price | None = None
@@ -88,8 +91,25 @@ class Ledger:
 
     def states(self) -> tuple[BudgetState, ...]:
         """Return every budget and how much of it is used, the pool's first; for people."""
-        own = (account for agent in self._agents.values() if agent.limits for account in (agent.own, agent.tree))
+        return self._states(self._agents.values())
+
+    def changes(self) -> tuple[BudgetState, ...] | None:
+        """Return what :meth:`states` has of the pool, and of agents whose budgets have changed since this was called
+        last; None: others may have none any more."""
+        moved, self.moved = self.moved, {}
+        if moved is None:
+            return None
+        names = dict.fromkeys([account.owner or POOL for account in moved])
+        return self._states([agent for name in names if (agent := self._agents.get(name)) is not None])
+
+    def _states(self, agents: Iterable[Agent]) -> tuple[BudgetState, ...]:
+        own = (account for agent in agents if agent.limits for account in (agent.own, agent.tree))
         return tuple([account.state() for account in (self.pool, *own) if account.budget])
+
+    def move(self, accounts: Iterable[Account]) -> None:
+        """Note that the use of these accounts has changed."""
+        if self.moved is not None:
+            self.moved.update(dict.fromkeys(accounts))
 
     # --- A ticket's way through the accounts -----------------------------------------------------------------------
 
@@ -117,6 +137,7 @@ class Ledger:
         tokens = ticket.reserved_tokens = ticket.estimated_input + ticket.estimated_output
         dollars = ticket.reserved_dollars = self._estimate(ticket) if agent.limits else 0.0
         held: list[Agent] = []
+        self.move(agent.limits)
         for account in agent.limits:
             account.reserve(tokens, dollars)
             if not account.shut and account.full:
@@ -129,6 +150,7 @@ class Ledger:
         agent, model = ticket.agent, ticket.request.model
         tokens, dollars, unpriced, guessed = _FREE if usage is None else self._cost(ticket.provider, model, usage)
         estimated = tokens if guessed else 0 if usage is None else usage.estimated_tokens
+        self.move(agent.limits)
         for account in agent.limits:
             account.reserve(-ticket.reserved_tokens, -ticket.reserved_dollars, -1)
         for account in agent.accounts:
@@ -194,6 +216,7 @@ class Ledger:
     def price_by(self, price: Price) -> None:
         """Use these prices from now on, for what was used before too."""
         self._price = price
+        self.moved = None
         waiting, self._waiting = self._waiting, {}
         self.unsaved.update([agent.name for agent in self._agents.values() if agent.in_flight])
         for name, usages in waiting.items():
@@ -227,6 +250,7 @@ class Ledger:
         if len(waiting) < MOST_WAITING:
             waiting.append(_Waiting(what))
         else:
+            self.move(agent.limits)
             for account in agent.accounts:
                 account.ever.unpriced += what.usage.total
 
@@ -235,6 +259,7 @@ class Ledger:
         what = waiting.what
         tokens, dollars, unpriced, guessed = self._cost(what.provider, what.model, what.usage)
         more = Spent(0, dollars, unpriced, tokens - what.usage.estimated_tokens if guessed else 0)
+        self.move(agent.limits)
         for account in agent.accounts:
             account.ever = account.ever.plus(more)
             if any(per == "run" and account in begun for per, begun in waiting.before):
@@ -293,6 +318,10 @@ class Ledger:
         """Begin with other budgets, or none, or with counts from another moment."""
         together = Review()
         for account in accounts:
+            if account.budget:
+                self.move((account,))
+            else:
+                self.moved = None
             account.warned = 0
             account.members.clear()
             account.short.clear()
@@ -405,6 +434,7 @@ class Ledger:
         agent.accounts = tuple(chain)
         self._count(agent, so_far)
         agent.limits = tuple(account for account in chain if account.budget)
+        self.move(agent.limits)
         for account in agent.limits:
             account.members[agent.name] = None
             if account in fresh:
@@ -412,6 +442,8 @@ class Ledger:
 
     def set_aside(self, agent: Agent) -> None:
         """Drop an agent that isn't at hand any more from the members of its accounts; :meth:`open` brings it back."""
+        if agent.own.budget or agent.tree.budget:
+            self.moved = None
         for account in agent.limits:
             account.members.pop(agent.name, None)
             account.short.pop(agent.name, None)

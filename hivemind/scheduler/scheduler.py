@@ -56,6 +56,8 @@ class Scheduler(Dispatcher):
         self._operator = Operator(self)
         self._draw = draw
         self._numbers = 0
+        self._sampled: tuple[str, ...] = ()
+        """The lanes in the last sample of changes."""
         self.leasing = False
         """Other proxies use the same credentials: lanes that are opened from now on grant nothing without a lease."""
         self.works = Works()
@@ -498,10 +500,17 @@ class Scheduler(Dispatcher):
         for agent in list(self.agents.values()):
             self.review_budgets(agent, now)
 
-    def sample(self, now: float) -> ev.Sampled:
-        """Return the gauges of every lane and budget."""
+    def sample(self, now: float, budgets: tuple[ev.BudgetState, ...] | None = None) -> ev.Sampled:
+        """Return the gauges of every lane, and of these budgets; None: all."""
         lanes = tuple([lane_state(lane, now, paused=self.paused) for lane in self.lanes.values()])
-        return ev.Sampled(now, lanes, self.ledger.states(), work=self.works.state(now))
+        states = self.ledger.states() if budgets is None else budgets
+        return ev.Sampled(now, lanes, states, budgets is not None, self.works.state(now))
+
+    def sample_changes(self, now: float) -> ev.Sampled:
+        """Return the gauges of every lane, and of the budgets that changed since this was called last; of all where one
+        is gone."""
+        changed, before, self._sampled = self.ledger.changes(), self._sampled, tuple(self.lanes)
+        return self.sample(now, None if before != self._sampled else changed)
 
     @property
     def arrived(self) -> int:

@@ -274,6 +274,7 @@ class SharedBudgets:
         share = account.shared
         if share is None or share.round != lease.round:
             return None
+        self._ledger.move((account,))
         share.elsewhere, share.alone, share.until = lease.elsewhere, lease.alone, until
         share.tokens, share.dollars = lease.tokens, lease.dollars
         waits = account.short

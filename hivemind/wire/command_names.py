@@ -7,34 +7,19 @@ from collections.abc import Callable
 from hivemind.agent_names import BadName, KnownNames, normalised
 from hivemind.records import replace
 from hivemind.redaction.text import redact
-from hivemind.scheduler.commands import (
-    NOTE_MOST,
-    AddNote,
-    BeginAgent,
-    BoostAgent,
-    Command,
-    Conflict,
-    CutRequest,
-    EndAgent,
-    FinishTask,
-    PauseAgent,
-    SetBudget,
-    SetPriority,
-    StopAgent,
-    SubmitTasks,
-)
+from hivemind.scheduler import commands as op
 from hivemind.scheduler.types import TaskSpec
 
-NOTE_LENGTH = NOTE_MOST
+NOTE_LENGTH = op.NOTE_MOST
 """Most characters of a note, about a task's end too."""
 
 
-def fit_to_show(command: Command) -> Command:
+def fit_to_show(command: op.Command) -> op.Command:
     """Return the command with its note as one line without secrets, whoever wrote it. That about a task's end is cut,
     as programs write it; another one that is too long is refused by the scheduler."""
-    if isinstance(command, AddNote):
+    if isinstance(command, op.AddNote):
         return replace(command, text=_line(command.text))
-    if not isinstance(command, FinishTask) or not command.note:
+    if not isinstance(command, op.FinishTask) or not command.note:
         return command
     line = _line(command.note)
     return replace(command, note=line if len(line) <= NOTE_LENGTH else line[: NOTE_LENGTH - 1] + "…")
@@ -45,7 +30,7 @@ def _line(text: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in line)
 
 
-def spelled(command: Command, names: KnownNames, known: Callable[[str], bool]) -> Command:
+def spelled(command: op.Command, names: KnownNames, known: Callable[[str], bool]) -> op.Command:
     """Return the command with each agent's known spelling; names for which `known` is true are in use, perhaps since an
     earlier version, and stay as they are.
 
@@ -60,23 +45,23 @@ def spelled(command: Command, names: KnownNames, known: Callable[[str], bool]) -
             return found or (names.spelled(normalised(name)) if introduces else name)
         except BadName as error:
             if introduces:
-                raise Conflict(str(error), bad_input=True) from None
+                raise op.Conflict(str(error), bad_input=True) from None
             return name  # the scheduler rejects it as unknown
 
-    introduces = isinstance(command, SetBudget | BeginAgent | SubmitTasks)
+    introduces = isinstance(command, op.SetBudget | op.BeginAgent | op.SubmitTasks)
     match command:
-        case BeginAgent():
+        case op.BeginAgent():
             return replace(command, agent=agent(command.agent), parent=command.parent and agent(command.parent))
-        case SubmitTasks():
+        case op.SubmitTasks():
             for spec in command.tasks:
                 _check(spec.id, known)
                 _check(spec.batch, known)
             return replace(command, tasks=tuple(_with_agent(spec, agent) for spec in command.tasks))
-        case SetBudget(agent=None):
+        case op.SetBudget(agent=None):
             return command
-        case SetPriority() | PauseAgent() | BoostAgent() | StopAgent() | CutRequest() | EndAgent():
+        case op.SetPriority() | op.PauseAgent() | op.BoostAgent() | op.StopAgent() | op.CutRequest() | op.EndAgent():
             return replace(command, agent=agent(command.agent))
-        case SetBudget(agent=str()):
+        case op.SetBudget(agent=str()):
             return replace(command, agent=agent(command.agent or ""))
     return command
 
@@ -93,4 +78,4 @@ def _check(name: str, known: Callable[[str], bool]) -> None:
         try:
             normalised(name)
         except BadName as error:
-            raise Conflict(str(error), bad_input=True) from None
+            raise op.Conflict(str(error), bad_input=True) from None

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -428,22 +427,26 @@ class Budgets:
         self, states: Iterable[ev.BudgetState], agents: Mapping[str, AgentFold], *, partial: bool = False
     ) -> None:
         """Take over the budgets from a sample: all, or those that aren't as before."""
-        self._states = {**self._states, **by_owner(states)} if partial else by_owner(states)
-        for agent in self._limited:
-            agent.budget = None
-        self.pool = None
-        self._limited.clear()
-        self.exhausted.clear()
-        for state in chain.from_iterable(self._states.values()):
-            if state.share >= 1:
-                self.exhausted[state.owner] = state.covers
-            if state.owner is None:
-                self.pool = state
-                continue
-            owner = agents.get(state.owner)
-            if owner is not None:
-                owner.budget = state
-                self._limited.append(owner)
+        news = by_owner(states)
+        if not partial:
+            for agent in self._limited:
+                agent.budget = None
+            self.pool = None
+            self._limited.clear()
+            self.exhausted.clear()
+            self._states.clear()
+        self._states |= news
+        for name, its in news.items():
+            self.exhausted.pop(name, None)
+            for state in its:
+                if state.share >= 1:
+                    self.exhausted[name] = state.covers
+            if name is None:
+                self.pool = its[-1]
+            elif (owner := agents.get(name)) is not None:
+                if owner.budget is None:
+                    self._limited.append(owner)
+                owner.budget = its[-1]
 
     def agent_came(self, agent: AgentFold) -> None:
         """Give an agent that wasn't known the budget that it has."""

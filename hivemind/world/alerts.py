@@ -28,7 +28,7 @@ ALERTS_KEPT = 200
 """Of more the oldest are forgotten."""
 QUIET_S = 10.0
 """What doesn't hold for so long is over, of rules that may come and go."""
-_LOWER = 0.8
+LOWER = 0.8
 """An alert goes on until its figure is below this share of its mark."""
 _ONE = frozenset({"wait"})
 """Rules of which there is one alert at a time, whoever it names."""
@@ -68,7 +68,7 @@ def conditions(snapshot: Snapshot, limits: AlertLimits) -> Iterator[Condition]:
     if limits.circuit_s:
         yield from _circuits(snapshot, limits.circuit_s)
     spent = snapshot.vitals.dollars_per_hour
-    if limits.dollars_per_hour and spent > _LOWER * limits.dollars_per_hour:
+    if limits.dollars_per_hour and spent > LOWER * limits.dollars_per_hour:
         text = f"{dollars(spent)} an hour are spent, more than {dollars(limits.dollars_per_hour)}"
         yield Condition("spend", "", text, spent > limits.dollars_per_hour)
 
@@ -94,7 +94,7 @@ def _wait(snapshot: Snapshot, limit_s: float) -> Iterator[Condition]:
     gated -= {ticket.agent for ticket in snapshot.queue if ticket.gate not in OPERATORS}
     free = [agent for agent in snapshot.agents if agent.waiting_s and not agent.held and agent.name not in gated]
     longest = max(free, key=_waiting_s, default=None)
-    if longest is None or longest.waiting_s < _LOWER * limit_s:
+    if longest is None or longest.waiting_s < LOWER * limit_s:
         return
     others = sum(agent.waiting_s >= limit_s for agent in free) - 1
     more = f", and {plural(others, 'other agent')} for more than {duration(limit_s)}" if others > 0 else ""
@@ -111,7 +111,7 @@ def _budgets(snapshot: Snapshot, share: float) -> Iterator[Condition]:
     states: list[BudgetState] = [] if snapshot.pool is None else [snapshot.pool]
     states += [state for state, agent in own if state is not None and state.owner == agent.name]
     for state in states:
-        if state.share >= _LOWER * share:
+        if state.share >= LOWER * share:
             whole = "used up" if state.share >= 1 else f"used to {state.share:.0%}".replace("%", " %")
             text = f"{owner(state)} is {whole}: {how_used(state)}"
             yield Condition("budget", state.owner or "", text, state.share >= share)

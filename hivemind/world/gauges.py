@@ -7,6 +7,7 @@ nothing changes but countdowns, which go on. While all is as expected, nothing i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from operator import attrgetter
 
 from hivemind.records import replace
@@ -155,6 +156,9 @@ class Differences:
     def __init__(self) -> None:
         self._lanes: dict[str, tuple[float, LaneState]] = {}
         self._budgets: dict[str | None, tuple[BudgetState, ...]] = {}
+        """As of the last sample."""
+        self._untold: dict[str | None, tuple[BudgetState, ...]] = {}
+        """By owner whose budgets aren't as they were told: how they were."""
         self._work: list[tuple[str, str, int]] = []
         self._whole_at: float | None = None
         """When all was told; None: it wasn't, or what was told is lost."""
@@ -163,41 +167,47 @@ class Differences:
         """Tell all lanes and budgets in the next sample."""
         self._whole_at = None
 
+    def take(self, sample: Sampled) -> None:
+        """Take in a sample's budgets, of which nothing may be told: a partial sample has them only once."""
+        budgets = by_owner(sample.budgets)
+        if not sample.partial and self._budgets.keys() - budgets.keys():
+            self._whole_at = None
+        for owner, states in budgets.items():
+            before = self._budgets.get(owner, ())
+            if states != before and self._untold.setdefault(owner, before) == states:
+                del self._untold[owner]
+        if sample.partial:
+            self._budgets |= budgets
+        else:
+            self._budgets = budgets
+
     def of(self, sample: Sampled) -> Sampled | None:
-        """Return what the sample has that isn't told yet; None if there is nothing. It counts as told from now on."""
-        at, budgets = sample.at, by_owner(sample.budgets)
-        lanes = {lane.lane: lane for lane in sample.lanes}
-        gone = self._lanes.keys() - lanes.keys() or self._budgets.keys() - budgets.keys()
-        if self._whole_at is None or gone:
-            return self._whole(sample, lanes, budgets)
+        """Return what the sample has that isn't told yet; None if there is nothing. It counts as told from now on.
+
+        A sample may have only the budgets that aren't as in the last one; of lanes it has all.
+        """
+        self.take(sample)
+        at, lanes, work = sample.at, {lane.lane: lane for lane in sample.lanes}, _counts(sample)
+        if self._whole_at is None or self._lanes.keys() - lanes.keys():
+            return self._whole(sample, lanes)
         news = [lane for lane in sample.lanes if not self._is_told(lane, at)]
-        owners = [owner for owner, states in budgets.items() if self._budgets.get(owner) != states]
-        work = _counts(sample)
-        if not news and not owners and work == self._work:
+        if not news and not self._untold and work == self._work:
             return None
         if at - self._whole_at >= WHOLE_EVERY_S:
-            return self._whole(sample, lanes, budgets)
+            return self._whole(sample, lanes)
         self._lanes.update((lane.lane, (at, lane)) for lane in news)
-        self._budgets.update((owner, budgets[owner]) for owner in owners)
-        self._work = work
-        told = tuple([state for owner in owners for state in budgets[owner]])
+        told = tuple([state for owner in self._untold for state in self._budgets[owner]])
+        self._untold, self._work = {}, work
         return Sampled(at, tuple(news), told, partial=True, work=sample.work)
 
     def _is_told(self, lane: LaneState, at: float) -> bool:
         told = self._lanes.get(lane.lane)
         return told is not None and is_expected(lane, told[1], at - told[0])
 
-    def _whole(
-        self,
-        sample: Sampled,
-        lanes: Mapping[str, LaneState],
-        budgets: Mapping[str | None, tuple[BudgetState, ...]],
-    ) -> Sampled:
-        self._whole_at = sample.at
+    def _whole(self, sample: Sampled, lanes: Mapping[str, LaneState]) -> Sampled:
+        self._whole_at, self._untold, self._work = sample.at, {}, _counts(sample)
         self._lanes = {name: (sample.at, lane) for name, lane in lanes.items()}
-        self._budgets = dict(budgets)
-        self._work = _counts(sample)
-        return sample
+        return replace(sample, budgets=tuple(chain.from_iterable(self._budgets.values())), partial=False)
 
 
 def _counts(sample: Sampled) -> list[tuple[str, str, int]]:

@@ -19,41 +19,19 @@ from scheduler.reference import Entry, Reference, next_of
 
 from hivemind.records import replace
 from hivemind.scheduler import agents as agents_module
+from hivemind.scheduler import commands as op
 from hivemind.scheduler import lane as lane_module
 from hivemind.scheduler.accounts import Account, Spent
 from hivemind.scheduler.admission.queue import AWAITED_S, LaneQueue
-from hivemind.scheduler.commands import (
-    BeginAgent,
-    BoostAgent,
-    CancelTask,
-    ClaimTask,
-    Command,
-    Drain,
-    EndAgent,
-    FinishTask,
-    PauseAdmissions,
-    PauseAgent,
-    PinLevel,
-    Rejected,
-    ReleaseLane,
-    RetryTask,
-    SetBudget,
-    SetCircuit,
-    SetPriority,
-    SetTaskPriority,
-    StopAgent,
-    SubmitTasks,
-    TaskCommand,
-    Tune,
-)
 from hivemind.scheduler.config import LaneConfig, QueueConfig, RetryConfig, SchedulerConfig
-from hivemind.scheduler.events import Abandoned, AttemptFailed, Event, Finished, Granted, Refused
+from hivemind.scheduler.events import Abandoned, AttemptFailed, BudgetState, Event, Finished, Granted, Refused
 from hivemind.scheduler.explain import lane_state
 from hivemind.scheduler.persistence import SavedAgent
 from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.tasks import OPEN, SavedTask
 from hivemind.scheduler.ticket import Agent, Ticket, TicketState
 from hivemind.scheduler.types import Failure, FailureKind, Priority, Request, TaskSpec, Usage, WindowKind, WindowReading
+from hivemind.world.gauges import by_owner
 from hivemind.world.world import World
 
 AGENTS = st.sampled_from(["ann", "ann/sub", "ann/deeper", "ben", "cem", "dora"])
@@ -62,32 +40,32 @@ PARENTS = {"ann/sub": "ann", "ann/deeper": "ann/sub", "ben": "ann/sub", "cem": "
 MAX_ATTEMPTS = 4
 LANES = st.sampled_from([LANE, LANE, "up/2", "up/3", "other/1"])
 TASKS = st.sampled_from(["t0", "t1", "t2", "t3"])
-COMMANDS: st.SearchStrategy[Command] = st.one_of(
-    st.builds(SetPriority, AGENTS, st.sampled_from(Priority)),
-    st.builds(Tune, st.just("max_concurrency"), st.integers(0, 6)),
-    st.builds(Tune, st.sampled_from(["rpm", "tpm"]), st.sampled_from([0, 5, 3000])),
-    st.builds(Tune, st.just("aimd.floor"), st.floats(1, 3)),
-    st.builds(Tune, st.just("circuit.window"), st.integers(1, 30)),
-    st.builds(PinLevel, st.one_of(st.none(), st.floats(1, 6))),
-    st.builds(SetCircuit, st.sampled_from(["auto", "open", "closed", "probe"])),
-    st.builds(PauseAdmissions, st.booleans()),
-    st.builds(Drain, st.booleans()),
-    st.builds(PauseAgent, AGENTS, st.booleans()),
-    st.builds(StopAgent, AGENTS, st.booleans()),
+COMMANDS: st.SearchStrategy[op.Command] = st.one_of(
+    st.builds(op.SetPriority, AGENTS, st.sampled_from(Priority)),
+    st.builds(op.Tune, st.just("max_concurrency"), st.integers(0, 6)),
+    st.builds(op.Tune, st.sampled_from(["rpm", "tpm"]), st.sampled_from([0, 5, 3000])),
+    st.builds(op.Tune, st.just("aimd.floor"), st.floats(1, 3)),
+    st.builds(op.Tune, st.just("circuit.window"), st.integers(1, 30)),
+    st.builds(op.PinLevel, st.one_of(st.none(), st.floats(1, 6))),
+    st.builds(op.SetCircuit, st.sampled_from(["auto", "open", "closed", "probe"])),
+    st.builds(op.PauseAdmissions, st.booleans()),
+    st.builds(op.Drain, st.booleans()),
+    st.builds(op.PauseAgent, AGENTS, st.booleans()),
+    st.builds(op.StopAgent, AGENTS, st.booleans()),
     st.builds(
-        SetBudget,
+        op.SetBudget,
         st.one_of(AGENTS, st.none()),
         st.sampled_from([None, 1, 800, 5000]),
         st.sampled_from([None, None, 0.0001, 0.01]),
         st.sampled_from([None, "run", "day", "ever"]),
         st.sampled_from([None, "agent", "subtree"]),
     ),
-    st.builds(BeginAgent, AGENTS, st.one_of(st.none(), AGENTS), resumed=st.booleans()),
-    st.builds(EndAgent, AGENTS, st.sampled_from([None, 0, 1])),
-    st.builds(BoostAgent, AGENTS, st.sampled_from([0, 1, 30])),
-    st.just(ReleaseLane(LANE)),
+    st.builds(op.BeginAgent, AGENTS, st.one_of(st.none(), AGENTS), resumed=st.booleans()),
+    st.builds(op.EndAgent, AGENTS, st.sampled_from([None, 0, 1])),
+    st.builds(op.BoostAgent, AGENTS, st.sampled_from([0, 1, 30])),
+    st.just(op.ReleaseLane(LANE)),
     st.builds(
-        lambda name, priority, after, agent, skip: SubmitTasks(
+        lambda name, priority, after, agent, skip: op.SubmitTasks(
             (TaskSpec(name, priority, 0, tuple(after), agent, on_failure="skip" if skip else "block"),)
         ),
         TASKS,
@@ -96,11 +74,11 @@ COMMANDS: st.SearchStrategy[Command] = st.one_of(
         AGENTS,
         st.booleans(),
     ),
-    st.builds(ClaimTask, TASKS),
-    st.builds(FinishTask, TASKS, st.booleans(), again=st.booleans()),
-    st.builds(CancelTask, TASKS),
-    st.builds(RetryTask, TASKS),
-    st.builds(SetTaskPriority, TASKS, st.sampled_from(Priority)),
+    st.builds(op.ClaimTask, TASKS),
+    st.builds(op.FinishTask, TASKS, st.booleans(), again=st.booleans()),
+    st.builds(op.CancelTask, TASKS),
+    st.builds(op.RetryTask, TASKS),
+    st.builds(op.SetTaskPriority, TASKS, st.sampled_from(Priority)),
 )
 
 
@@ -132,7 +110,7 @@ class Told(Hands):
         self.reference.usage_sent = True
         return again
 
-    def apply(self, command: Command) -> None:
+    def apply(self, command: op.Command) -> None:
         self.steered = True
         try:
             self.scheduler.apply(self.now, command, "you")
@@ -141,28 +119,28 @@ class Told(Hands):
             self.gather()
             self.steered = False
 
-    def _note(self, command: Command) -> None:
+    def _note(self, command: op.Command) -> None:
         model = self.reference
         match command:
-            case PauseAdmissions(paused):
+            case op.PauseAdmissions(paused):
                 model.paused = paused
-            case Drain(draining):
+            case op.Drain(draining):
                 model.draining = draining
-            case PauseAgent(agent, paused):
+            case op.PauseAgent(agent, paused):
                 (model.held.add if paused else model.held.discard)(agent)
-            case StopAgent(agent, stopped):
+            case op.StopAgent(agent, stopped):
                 (model.stopped.add if stopped else model.stopped.discard)(agent)
                 for entry in model.of("in flight") if stopped else ():
                     entry.cut = entry.cut or agent in model.line(entry.agent)
-            case BeginAgent(agent):
+            case op.BeginAgent(agent):
                 model.stopped.discard(agent)
-            case SetCircuit(mode):
+            case op.SetCircuit(mode):
                 for road in model.roads.values():
                     road.forced_open = mode == "open"
-            case ReleaseLane(lane):
+            case op.ReleaseLane(lane):
                 model.roads[lane].paused_until = -math.inf
                 model.roads[lane].pauses.clear()
-            case Tune(knob, value):
+            case op.Tune(knob, value):
                 for road in model.roads.values():
                     if knob == "rpm":
                         road.rpm = int(value), value > 0
@@ -201,6 +179,7 @@ class Histories(RuleBasedStateMachine):
         self.earlier: list[Event] = []
         """What happened before the last restart."""
         self.lost: Counter[str] = Counter()
+        self.budgets: dict[str | None, tuple[BudgetState, ...]] = {}
         self.moved: Counter[tuple[str | None, bool]] = Counter()
         """What requests in flight had used when the proxy died, by agent."""
         self.disk: tuple[dict[str, SavedAgent], dict[str, SavedTask]] = {}, {}
@@ -363,16 +342,19 @@ class Histories(RuleBasedStateMachine):
         self.hands.leave(self.tickets[which % len(self.tickets)])
 
     @rule(command=COMMANDS)
-    def command(self, command: Command) -> None:
+    def command(self, command: op.Command) -> None:
         before = self.used_by()
         try:
             self.hands.apply(command)
-            if isinstance(command, BeginAgent):  # an agent that is moved is charged to others from now on
+            if isinstance(command, op.BeginAgent):  # an agent that is moved is charged to others from now on
                 after = self.used_by()
                 self.moved.update({key: used - after.get(key, 0) for key, used in before.items()})
-        except Rejected:
-            named = SetPriority | PauseAgent | StopAgent | BoostAgent | EndAgent | Tune | TaskCommand | ReleaseLane
-            assert isinstance(command, named) or (isinstance(command, SetBudget) and command.agent is None)
+        except op.Rejected:
+            named = (
+                op.SetPriority | op.PauseAgent | op.StopAgent | op.BoostAgent | op.EndAgent | op.Tune | op.ReleaseLane
+            )
+            named |= op.TaskCommand
+            assert isinstance(command, named) or (isinstance(command, op.SetBudget) and command.agent is None)
 
     @precondition(lambda self: bool(self.hands.ending))
     @rule(used=st.integers(0, 500))
@@ -482,6 +464,13 @@ class Histories(RuleBasedStateMachine):
             assert {each.name for each in agents if agent.tree in each.accounts} == below
 
     @invariant()
+    def changes_of_budgets_are_all_of_them(self) -> None:
+        if hasattr(self, "hands"):
+            changes, states = (ledger := self.hands.scheduler.ledger).changes(), by_owner(ledger.states())
+            self.budgets = states if changes is None else self.budgets | by_owner(changes)
+            assert self.budgets == states
+
+    @invariant()
     def nothing_is_negative_or_beyond_its_bounds(self) -> None:
         if not hasattr(self, "hands"):
             return
@@ -521,12 +510,12 @@ class Histories(RuleBasedStateMachine):
     def let_everything_end(self) -> None:
         """Without faults and pauses every ticket is sent or is refused, whatever budgets there are."""
         names = list(self.hands.scheduler.agents)
-        commands: list[Command] = [SetCircuit("auto"), PauseAdmissions(False), Drain(False)]
-        commands += [each(name, False) for name in names for each in (PauseAgent, StopAgent)]
+        commands: list[op.Command] = [op.SetCircuit("auto"), op.PauseAdmissions(False), op.Drain(False)]
+        commands += [each(name, False) for name in names for each in (op.PauseAgent, op.StopAgent)]
         tasks = self.hands.scheduler.tasks.values()
-        commands += [CancelTask(task.spec.id) for task in tasks if task.state in OPEN]
+        commands += [op.CancelTask(task.spec.id) for task in tasks if task.state in OPEN]
         for command in commands:
-            with contextlib.suppress(Rejected):  # a task may have been skipped with another one
+            with contextlib.suppress(op.Rejected):  # a task may have been skipped with another one
                 self.hands.apply(command)
         while live := self.some(TicketState.QUEUED, TicketState.BACKING_OFF, TicketState.IN_FLIGHT):
             self.before_each_end()

@@ -8,6 +8,7 @@ import pytest
 from world.histories import History, price, randomly
 from world.kit import finished, granted, told
 
+from hivemind.world.alerts import conditions
 from hivemind.world.snapshot import Line
 from hivemind.world.world import PENDING_MOST
 
@@ -32,6 +33,8 @@ def test_what_is_applied_later_shows_the_same(seed: int) -> None:
             assert following.requests(0, at) == each.requests(0, at)
             assert following.gauges() == each.gauges()
             assert following.keep(at) == each.keep(at)
+            whole, notable = each.snapshot(at), following.snapshot(at, notable=True)
+            assert [*conditions(notable, whole.alert_limits)] == [*conditions(whole, whole.alert_limits)]
 
 
 def test_a_retried_request_is_told_at_once() -> None:

@@ -166,12 +166,13 @@ def lanes_of(snapshot: Snapshot) -> list[LaneState]:
 @given(st.integers(0, 2**32))
 @settings(max_examples=examples(80) // 2, deadline=None)
 def test_a_replay_shows_the_same(seed: int) -> None:
-    """At each moment, gauges, curves and budgets are those of all samples."""
+    """At each moment, gauges, curves and budgets are those of all samples, also where one has only what has changed of
+    budgets, or isn't written."""
     rng = random.Random(seed)
-    live, replayed, differences = told(), told(), Differences()
+    live, changing, replayed, differences = told(), told(), told(), Differences()
     lanes = [replace(state(), lane=LANE), replace(state(), lane="up:2", windows=(window(40.0, 7.0), window()))]
     budgets: list[BudgetState] = [budget(None), budget("bob")]
-    at = 0.0
+    at, before = 0.0, list[BudgetState]()
     for _ in range(60):
         at += 1.0
         lanes = [aged(each, 1.0) for each in lanes]
@@ -185,15 +186,23 @@ def test_a_replay_shows_the_same(seed: int) -> None:
         if rng.random() < 0.05:
             came = arrived(int(at), agent=rng.choice(("bob", "cat")), at=at, lane="up:2")
             live.apply(came)
+            changing.apply(came)
             replayed.apply(came)
         sample = sampled(at, *lanes, budgets=tuple(budgets))
         live.apply(sample)
-        found = differences.of(sample)
+        news = tuple(each for each in budgets if each not in before)
+        changes = replace(sample, budgets=news, partial=True) if before and rng.random() < 0.8 else sample
+        before = budgets.copy()
+        changing.apply(changes)
+        if rng.random() < 0.2:  # another one comes at once, and only that is written
+            differences.take(changes)
+            changes = replace(sample, budgets=(), partial=True)
+        found = differences.of(changes)
         if found is not None:
             replayed.apply(found)
         if rng.random() < 0.3:
             _same(live, replayed, at)
-    _same(live, replayed, at)
+            _same(live, changing, at)
 
 
 def _same(live: World, replayed: World, at: float) -> None:

@@ -166,6 +166,7 @@ class Recorder:
             self._reported.add(event.ticket)
         elif type(event) is ev.Sampled:
             if event.at - self._sampled_at < SAMPLED_S:
+                self._gauges.take(event)
                 return None
             sample = self._gauges.of(event)
             if sample is not None:
