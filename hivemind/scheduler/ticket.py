@@ -178,7 +178,8 @@ class Agent:
         return Priority.NORMAL if base is None else base
 
 
-class Ticket(Struct, eq=False):
+@dataclass(slots=True, eq=False)
+class Ticket:
     """A request's place in the scheduler, which owns it; others only read."""
 
     id: int

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import math
 from collections import deque
-
-from msgspec import Struct
+from dataclasses import dataclass
 
 from hivemind.scheduler.config import AimdConfig
 
 
-class Gate(Struct, eq=False):
+@dataclass(slots=True, eq=False)
+class Gate:
     """The admission gate: counts requests in flight (A) against a limit (C_max) that may change at any moment.
 
     Raising the limit makes room at once; lowering it takes effect as requests complete, so `active` may exceed `limit`

@@ -8,8 +8,7 @@ gets answers many times as long as one with yes-or-no questions.
 from __future__ import annotations
 
 import math
-
-from msgspec import Struct
+from dataclasses import dataclass
 
 from hivemind.scheduler.admission.warmth import CACHING, ON_THE_WAY_S, SHRUNK, STEP, Cached
 from hivemind.scheduler.ticket import Ticket
@@ -27,7 +26,8 @@ _RATIO_RANGE = (0.5, 40.0)
 """Plausible characters per token; others are of requests whose text isn't in the body (threads, files by id)."""
 
 
-class Estimator(Struct, eq=False):
+@dataclass(slots=True, eq=False)
+class Estimator:
     """Characters to tokens and the usual length of an answer, for one model, or for one agent's use of it."""
 
     chars_per_token: float = CHARS_PER_TOKEN
@@ -128,8 +128,10 @@ class Estimators:
         cache.tokens = tokens - tokens % STEP if caching.automatic else tokens
         cache.new, cache.size_chars = read + unread - tokens, size_chars
         if lost <= 0:
+            if len(ticket.agent.tickets) == 1:
+                return None
             grown = began_at < until and SHRUNK * before <= size_chars and SHRUNK * size_chars <= before
-            return None if grown or len(ticket.agent.tickets) == 1 else (0, expired_at)
+            return None if grown else (0, expired_at)
         return min(lost, unread), expired_at
 
     def fresh_input(self, ticket: Ticket, so_far: Usage | None) -> float:

@@ -52,7 +52,8 @@ def valid(key: Key, ticket: Ticket) -> bool:
     return ticket.state is _QUEUED and ticket.entry == key[2]
 
 
-class Tally(Struct, eq=False):
+@dataclass(slots=True, eq=False)
+class Tally:
     """What an agent was served in one class."""
 
     served: float
@@ -208,12 +209,13 @@ class Backlog(Struct, eq=False):
                 heapify(heap)
 
 
-class Line(Struct, eq=False):
+@dataclass(slots=True, eq=False)
+class Line:
     """Backlogs of one class and family that compete with one another."""
 
     priority: Priority
     waiting: int = 0  # their tickets
-    heap: list[tuple[float, Key, int, Backlog]] = msgspec.field(default_factory=list)
+    heap: list[tuple[float, Key, int, Backlog]] = field(default_factory=list)
 
     def offer(self, backlog: Backlog) -> None:
         """(Re)enter the backlog at its present share and head; its older entries become invalid."""
@@ -255,10 +257,11 @@ class Line(Struct, eq=False):
         self.heap.clear()
 
 
-class Band(Line, eq=False):
+@dataclass(slots=True, eq=False)
+class Band(Line):
     """The line of all roots."""
 
-    due: list[tuple[float, int, Ticket]] = msgspec.field(default_factory=list)
+    due: list[tuple[float, int, Ticket]] = field(default_factory=list)
     """Tickets with a deadline, and some that left; those of agents that are left out aren't in it."""
     turn: Backlog | None = None
     """The agent whose turn it was, while a rate window holds its overdue ticket."""

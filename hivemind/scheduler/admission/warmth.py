@@ -7,6 +7,7 @@ input tokens, where one that is read doesn't.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from msgspec import Struct
 
@@ -60,7 +61,8 @@ CACHING = {
 """By profile, as documented in November 2026. A server at home isn't in it: a prompt that it forgot costs no money."""
 
 
-class Cached(Struct, eq=False):
+@dataclass(slots=True, eq=False)
+class Cached:
     """The last prompt that an agent sent to a model, and what of it is in the cache."""
 
     size_chars: int
