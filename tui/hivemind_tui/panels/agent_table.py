@@ -30,7 +30,7 @@ _STEPS = 12
 _STEPS_WIDE = ACTIVITY_STEPS
 _ROOMS = (100, 120, 190)
 """Cells from which activity comes before counts, names and reasons are wider, and twice the activity is shown."""
-_RANKS = {("activity", 1): 4, ("activity", 2): 4, ("in_flight", 1): 3, ("in_flight", 2): 3, ("out", 1): 6}
+_RANKS = {("activity", 1): 4, ("activity", 2): 4, ("out", 1): 6, ("out", 2): 4}
 """Ranks of columns where there is room for the first or the second of these."""
 _NAME, _REASON = 18, 26
 """Least widths of names and reasons in a table of that many cells."""
