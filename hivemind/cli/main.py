@@ -82,10 +82,10 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "hold": ("operator.steer:hold", "let an agent's requests wait"),
         "note": ("operator.steer:note", "write a note on the curve, into log and journal"),
         "pause": ("operator.steer:pause", "pause everything: all requests wait"),
-        "release": ("operator.steer:release", "let a held agent's requests go on"),
+        "release": ("operator.steer:release", "let the requests of a held or stopped agent go on"),
         "resume": ("agents.resume", "end a pause or a drain, or let an agent go on where it was stopped"),
         "set": ("operator.steer:set_command", "turn a knob, or give an agent another priority"),
-        "stop": ("operator.steer:stop", "cut an agent off, or let it ask again"),
+        "stop": ("operator.steer:stop", "end what an agent has in flight, and refuse what comes"),
     },
     "other": {
         "completion": ("main:completion", "print what makes a shell complete these commands"),

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands.kit import run
+from commands.kit import run, started
 from lab.report_kit import a_night, began, journal
 
 from hivemind.cli.lab import report
@@ -22,7 +22,7 @@ from hivemind.parser import Parser
 async def test_page(tmp_path: Path) -> None:
     """A page is written beside where it was asked for, named after the journal, and its path is told."""
     journal(tmp_path / "night.jsonl", a_night())
-    ended = await run(tmp_path, "report", "./night.jsonl", "--utc")
+    ended = await started(tmp_path, "report", "./night.jsonl", TZ="UTC")
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.startswith("night.html: ")
     text = (tmp_path / "night.html").read_text("utf-8")

@@ -29,11 +29,11 @@ async def test_agents_are_steered(tmp_path: Path) -> None:
     """Priority, pause and stop, and back again; the log says who it was."""
     async with desk(tmp_path) as at:
         assert await at.does("set priority ann high") == "ann has priority high\n"
-        assert await at.does("pause ann") == "ann's requests wait; streams in flight go on\n"
+        assert await at.does("hold ann") == "ann's requests wait; streams in flight go on\n"
         assert await at.does("stop bob", HIVEMIND_AGENT="boss") == "bob is stopped\n"
         assert (agent(at, "ann"), agent(at, "bob")) == ((Priority.HIGH, True, False), (Priority.NORMAL, False, True))
-        assert await at.does("pause ann --undo") == "ann's requests go on\n"
-        assert await at.does("stop bob --undo") == "bob may ask again\n"
+        assert await at.does("release ann") == "ann's requests go on\n"
+        assert await at.does("release bob") == "bob's requests go on\n"
         assert (agent(at, "ann"), agent(at, "bob")) == ((Priority.HIGH, False, False), (Priority.NORMAL, False, False))
         said = [line.text for line in at.proxy.snapshot().lines]
         assert any(", by ops@" in text for text in said)
@@ -45,7 +45,7 @@ async def test_everybody_is_held(tmp_path: Path) -> None:
     async with desk(tmp_path) as at:
         assert await at.does("pause") == "all requests wait; streams in flight go on\n"
         assert at.proxy.snapshot().mode == "paused"
-        done = json.loads(await at.does("pause --undo --json"))
+        done = json.loads(await at.does("resume --json"))
         assert (done["name"], done["arguments"], at.proxy.snapshot().mode) == (
             "PauseAdmissions",
             {"paused": False},
@@ -142,23 +142,16 @@ async def test_the_new_state_as_json(tmp_path: Path) -> None:
             return done["state"]
 
         assert await after("pause") == {"mode": "paused"}
-        assert await after("pause --undo") == {"mode": "serving"}
-        assert await after("pause")
         assert await after("resume") == {"mode": "serving"}
-        for line, paused in {
-            "pause ann": True,
-            "pause ann --undo": False,
-            "hold ann": True,
-            "release ann": False,
-        }.items():
+        for line, paused in {"hold ann": True, "release ann": False}.items():
             assert (await after(line))["held"] is paused, line
         held = await after("hold ann")
         assert (held["name"], held["held"], held["stopped"], held["requests"]) == ("ann", True, False, 2)
         assert " held " in await at.does("agents --state held")
-        assert await at.does("hold ann --undo") == "ann's requests go on\n"
+        assert await at.does("release ann") == "ann's requests go on\n"
         assert await at.does("hold ann") == "ann's requests wait; streams in flight go on\n"
         assert (await after("stop ann"))["stopped"] is True
-        assert (await after("stop ann --undo"))["stopped"] is False
+        assert (await after("release ann"))["stopped"] is False
         assert (await after("set priority bob low"))["priority"] == "low"
         budget = await after("budget ann 5k --per day")
         assert (budget["agent"], budget["budget"]["tokens"], budget["budget"]["per"]) == ("ann", 5_000, "day")
@@ -252,7 +245,6 @@ _UNKNOWN = {
     "set --upstream nowhere": "no upstream named 'nowhere'; known: lab",
     "set priority eve high": "no agent named 'eve'; known: ann, bob",
     "budget eve": "no agent named 'eve'; known: ann, bob",
-    "pause eve": "no agent named 'eve'; known: ann, bob",
     "hold eve": "no agent named 'eve'; known: ann, bob",
     "release eve": "no agent named 'eve'; known: ann, bob",
     "stop eve": "no agent named 'eve'; known: ann, bob",

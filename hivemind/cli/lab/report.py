@@ -38,7 +38,6 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add("--out", metavar="FILE", help=f"{out} output]")
     add("--markdown", action="store_true", help="write a short summary for a pull request instead")
     add("--title", metavar="TEXT", default="", help="title [the journal's name]")
-    add("--utc", action="store_true", help="times of day in UTC [as this machine's clock shows them]")
     add("--force", action="store_true", help="write over a file that isn't a report")
     add_folder_flags(parser)
 
@@ -52,7 +51,7 @@ def _run(namespace: argparse.Namespace) -> int:
         output.check_writable(out, force=namespace.force)
     from hivemind.lab.report.run import read
 
-    run = read(paths, prices_at(), _zone(paths[0], utc=namespace.utc))
+    run = read(paths, prices_at(), _zone(paths[0]))
     for note in run.notes:
         print_note(printable(note) if len(paths) > 1 else f"{printable(paths[0].name)}: {printable(note)}")
     if namespace.markdown:
@@ -96,10 +95,8 @@ def _out(namespace: argparse.Namespace, journals: Sequence[Path]) -> Path | None
     return out
 
 
-def _zone(path: Path, *, utc: bool) -> tzinfo:
+def _zone(path: Path) -> tzinfo:
     """Return this machine's zone as it was when the run began, so that all times of a report are in one zone."""
-    if utc:
-        return UTC
     try:
         return datetime.fromtimestamp(open_journal(path).began.wall).astimezone().tzinfo or UTC
     except (ValueError, OverflowError, OSError):

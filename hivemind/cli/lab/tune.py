@@ -33,7 +33,7 @@ from hivemind.scheduler.types import Price
 from hivemind.text.humanise import plural
 from hivemind.text.table import show, width
 
-_MOST_TRIALS, _MOST_SEEDS, _MOST_SEED = 10_000, 1000, 2**32 - 1
+_MOST_TRIALS, _MOST_SEEDS = 10_000, 1000
 _LEAST_SEEDS = 4
 _FOR_THE_END, _FOR_THE_BEGINNING_S = 0.03, 0.5
 """What is left of `--timeout` for ending processes and printing, as a share, and for what was before the clock ran."""
@@ -48,7 +48,6 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add("--knobs", metavar="NAMES", help=f"knobs to search, separated by commas [{', '.join(DEFAULT_KNOBS)}]")
     add("--trials", metavar="N", type=int, default=60, help="candidates to try at most [60]")
     add("--seeds", metavar="N", type=int, help="draws that validate the result [6 to 12, by the recording's length]")
-    add("--seed", metavar="S", type=int, default=0, help="seed of the search [0]")
     add("--timeout", metavar="SECONDS", type=float, help="time for everything, from reading to validating [none]")
     add("--json", action="store_true", help="print JSON")
     add("--write", metavar="FILE", nargs="?", const="", help="save the result in hivemind.toml or this file")
@@ -85,7 +84,6 @@ def _plan(namespace: argparse.Namespace) -> TuningPlan:
     for flag, value, least, most in (
         ("--trials", namespace.trials, 1, _MOST_TRIALS),
         ("--seeds", namespace.seeds, _LEAST_SEEDS, _MOST_SEEDS),
-        ("--seed", namespace.seed, 0, _MOST_SEED),
     ):
         if value is not None and not least <= value <= most:
             raise UsageError(f"{flag} {value}: must be a whole number from {least:,} to {most:,}")
@@ -93,7 +91,7 @@ def _plan(namespace: argparse.Namespace) -> TuningPlan:
         raise UsageError(f"--timeout {namespace.timeout:g}: must be a number of seconds above 0")
     if namespace.yes and namespace.write is None:
         raise UsageError("--yes: goes with --write")
-    return TuningPlan(goal, namespace.trials, namespace.seeds, namespace.seed)
+    return TuningPlan(goal, namespace.trials, namespace.seeds)
 
 
 class _Tuning:

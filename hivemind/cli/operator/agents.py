@@ -53,7 +53,7 @@ WORDS = {"waiting": "sent"}
 """What is shown in place of a state's name in JSON, which stays as it was."""
 _SHOWN_STATES = (*(WORDS.get(state, state) for state in AGENT_STATES), "running")
 """What the column STATE may hold."""
-_STATE_HELP = "only those of which the table says so; several with commas, or the flag again"
+_STATE_HELP = "only those of which the table says so, or whose process is running; several with commas"
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +61,6 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("names", metavar="NAME", nargs="*", help="only these; 'ann*' is every name that begins so [all]")
     add("--state", metavar="|".join(_SHOWN_STATES), action="append", default=[], help=_STATE_HELP)
-    add("--running", action="store_true", help="only those whose process runs")
     add("--limit", metavar="N", help="at most N rows; standard error says how many more there are")
     add("--tree", action="store_true", help="each under the agent that started it")
     client.add_flags(parser)
@@ -73,7 +72,7 @@ def _run(namespace: argparse.Namespace) -> int:
     agents = [
         agent
         for agent in _named(seen, namespace.names)
-        if (not states or _state(agent) in states) and (agent.running or not namespace.running)
+        if not states or states & {_state(agent), agent.running and "running"}
     ]
     rows = list(_in_order(agents, tree=namespace.tree))
     more = 0 if limit is None else max(0, len(rows) - limit)

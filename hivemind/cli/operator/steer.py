@@ -33,43 +33,41 @@ _COLUMNS = (
 )
 
 
-def _configure_pause(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("agent", metavar="AGENT", nargs="?", help="only hold this agent, as hivemind hold does")
-    parser.add_argument("--undo", action="store_true", help="resume")
-    client.add_flags(parser)
+def _pause(namespace: argparse.Namespace) -> int:
+    done = "all requests wait; streams in flight go on"
+    return changes.send_command(namespace, done, "PauseAdmissions", paused=True)
 
 
 def _configure_hold(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("agent", metavar="AGENT", help="its requests wait in the queue; streams in flight go on")
-    parser.add_argument("--undo", action="store_true", help="release it")
     client.add_flags(parser)
 
 
-def _configure_release(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("agent", metavar="AGENT", help="its requests are sent again")
-    parser.set_defaults(undo=True)
-    client.add_flags(parser)
-
-
-def _pause(namespace: argparse.Namespace) -> int:
-    agent, paused = namespace.agent, not namespace.undo
-    whose = "all requests" if agent is None else f"{agent}'s requests"
-    done = f"{whose} wait; streams in flight go on" if paused else f"{whose} go on"
-    if agent is None:
-        return changes.send_command(namespace, done, "PauseAdmissions", paused=paused)
-    return changes.send_command(namespace, done, "PauseAgent", agent=agent, paused=paused)
+def _hold(namespace: argparse.Namespace) -> int:
+    done = f"{namespace.agent}'s requests wait; streams in flight go on"
+    return changes.send_command(namespace, done, "PauseAgent", agent=namespace.agent, paused=True)
 
 
 def _configure_stop(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("agent", metavar="AGENT", help="what it has in flight ends, what comes is refused")
-    parser.add_argument("--undo", action="store_true", help="let it ask again")
     client.add_flags(parser)
 
 
 def _stop(namespace: argparse.Namespace) -> int:
-    agent, stopped = namespace.agent, not namespace.undo
-    done = f"{agent} is stopped" if stopped else f"{agent} may ask again"
-    return changes.send_command(namespace, done, "StopAgent", agent=agent, stopped=stopped)
+    return changes.send_command(
+        namespace, f"{namespace.agent} is stopped", "StopAgent", agent=namespace.agent, stopped=True
+    )
+
+
+def _configure_release(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("agent", metavar="AGENT", help="its requests are sent again, though it was held or stopped")
+    client.add_flags(parser)
+
+
+def _release(namespace: argparse.Namespace) -> int:
+    proxy, agent = client.find_proxy(namespace), namespace.agent
+    proxy.command_anywhere("StopAgent", agent=agent, stopped=False)
+    return changes.send_command(namespace, f"{agent}'s requests go on", "PauseAgent", agent=agent, paused=False)
 
 
 def _configure_cut(parser: argparse.ArgumentParser) -> None:
@@ -202,9 +200,9 @@ def _note(namespace: argparse.Namespace) -> int:
     return changes.send_command(namespace, "noted", "AddNote", text=" ".join(namespace.text))
 
 
-pause = Command(_configure_pause, _pause)
-hold = Command(_configure_hold, _pause)
-release = Command(_configure_release, _pause)
+pause = Command(client.add_flags, _pause)
+hold = Command(_configure_hold, _hold)
+release = Command(_configure_release, _release)
 stop = Command(_configure_stop, _stop)
 cut = Command(_configure_cut, _cut)
 circuit = Command(_configure_circuit, _circuit)
