@@ -2,8 +2,7 @@
 
 They are structs of msgspec. A struct's class takes a twentieth of a dataclass's time to make, which a start pays some
 hundred times, and an instance a third. Dataclasses are left where a struct can't say it (a field that `repr` must not
-show, or that isn't an argument), and where fields change several times a request: to change one of a struct takes twice
-as long.
+show, or that isn't an argument), and where fields change with each request, which takes twice as long in a struct.
 """
 
 from __future__ import annotations

@@ -61,11 +61,12 @@ def _path(given: Path | None) -> Path:
 def _trust(path: Path) -> int:
     if agent := os.environ.get(AGENT_VARIABLE):
         raise HiveMindError(f"the agent {agent} can't trust settings; whoever started it can")
-    from hivemind.settings.load import from_text
+    from hivemind.settings.load import from_file_alone, from_text
 
     file = trust.read_found(path)
     if file.problem:
         raise UsageError(f"{path}: {file.problem}")
+    from_file_alone(file.text, str(path))  # refuses a value that a start refuses
     lines = list(_counting(from_text(file.text, str(path))))
     trust.record(path, file.text)
     print(f"{printable(str(trust.place_of(path)))} is trusted as it is now")

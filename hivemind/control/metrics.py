@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from hivemind import __version__
 from hivemind.control.proof import API
+from hivemind.scheduler.admission.long_windows import REJECTED
 from hivemind.scheduler.events import BudgetState, LaneState
 from hivemind.scheduler.tasks import TASK_STATES
-from hivemind.scheduler.types import Usage
+from hivemind.scheduler.types import Usage, Utilisation
 from hivemind.world.health import BOUNDS_S, VERDICTS, Histogram
 from hivemind.world.snapshot import AGENT_STATES, Snapshot
 from hivemind.world.verdict import CODES
@@ -34,8 +35,6 @@ _FLEET_STATES = ("connecting", "idle", "joining", "leased", "learning", "safe", 
 _CIRCUITS = ("closed", "half_open", "open")
 
 Rows = Iterable[tuple[Sequence[str], float]]
-
-
 Encoder = Callable[[Any], bytes]
 
 
@@ -96,8 +95,7 @@ def _fleet(world: Snapshot) -> Iterator[Metric]:
     yield _gauge("fleet_state", "1 for how the proxy stands to its fleet.", ("state",), states)
     yield _gauge("fleet_lanes", "Lanes that are shared.", (), [((), fleet.lanes)])
     yield _gauge("fleet_members", "The most proxies that share one of them.", (), [((), fleet.members)])
-    age_s = math.nan if fleet.lease_age_s is None else fleet.lease_age_s
-    yield _gauge("fleet_lease_age_seconds", "Age of the oldest lease in force.", (), [((), age_s)])
+    yield _gauge("fleet_lease_age_seconds", "Age of the oldest lease in force.", (), [((), _or_nan(fleet.lease_age_s))])
     yield _counter("fleet_syncs", "Exchanges with the fleet's store.", (), [((), fleet.syncs)])
     yield _counter("fleet_sync_seconds", "Time that the answered ones took.", (), [((), fleet.sync_s)])
     yield _counter("fleet_reports", "Reports of lanes in them.", (), [((), fleet.reports)])
@@ -149,12 +147,12 @@ def _vitals(world: Snapshot) -> Iterator[Metric]:
         ("cost_dollars_per_hour", f"Cost of the usage, {minute}.", vitals.dollars_per_hour),
         ("tasks_done_in_seconds", "Until the task graph is done, as foreseen.", world.forecast.tasks_done_in_s),
     ):
-        yield _gauge(name, help_text, (), [((), math.nan if value is None else value)])
+        yield _gauge(name, help_text, (), [((), _or_nan(value))])
     for name, help_text, p50_s, p95_s in (
         ("recent_wait_seconds", "Waits before an attempt", vitals.wait_p50_s, vitals.wait_p95_s),
         ("recent_ttft_seconds", "Times to first token", vitals.ttft_p50_s, vitals.ttft_p95_s),
     ):
-        rows = [((q,), math.nan if value is None else value) for q, value in (("0.5", p50_s), ("0.95", p95_s))]
+        rows = [(("0.5",), _or_nan(p50_s)), (("0.95",), _or_nan(p95_s))]
         yield _gauge(name, f"{help_text} {minute}, by quantile.", ("quantile",), rows)
 
 
@@ -213,6 +211,16 @@ def _lanes(world: Snapshot) -> Iterator[Metric]:
     names = (*labels, "models", "kind")
     yield _gauge("window_limit", "Allowance of a rate window.", names, [(each, w.limit) for each, w in windows])
     yield _gauge("window_remaining", "What is left of it.", names, [(each, w.remaining) for each, w in windows])
+    plans = [((lane.upstream, lane.lane, lane.provider, w.name, w.model), w) for lane in lanes for w in lane.plan]
+    for name, help_text, state in _OF_A_LONG_WINDOW:
+        yield _gauge(name, help_text, (*labels, "provider", "window", "model"), [(each, state(w)) for each, w in plans])
+
+
+_OF_A_LONG_WINDOW: tuple[tuple[str, str, Callable[[Utilisation], float]], ...] = (
+    ("long_window_used_share", "Used of a plan's long window, 1 for all of it.", lambda window: window.used),
+    ("long_window_reset_seconds", "Until it is whole again.", lambda window: _or_nan(window.reset_in_s)),
+    ("long_window_exhausted", "1 while it is used up.", lambda window: window.used >= 1 or window.status == REJECTED),
+)
 
 
 _OF_A_LANE: tuple[tuple[str, str, Callable[[LaneState], float]], ...] = (
@@ -221,16 +229,8 @@ _OF_A_LANE: tuple[tuple[str, str, Callable[[LaneState], float]], ...] = (
     ("lane_active", "Requests in flight.", lambda lane: lane.active),
     ("lane_waiting", "Requests in the queue.", lambda lane: lane.waiting),
     ("lane_retrying", "Requests between two attempts.", lambda lane: lane.retrying),
-    (
-        "lane_rate_limited_seconds",
-        "How long the lane still is rate-limited (Retry-After).",
-        lambda lane: lane.rate_limited_for_s,
-    ),
-    (
-        "lane_ttft_mean_seconds",
-        "Mean time to first token over the last samples.",
-        lambda lane: math.nan if lane.mean_ttft_s is None else lane.mean_ttft_s,
-    ),
+    ("lane_rate_limited_seconds", "Until the end of its pause (Retry-After).", lambda lane: lane.rate_limited_for_s),
+    ("lane_ttft_mean_seconds", "Mean of the last times to first token.", lambda lane: _or_nan(lane.mean_ttft_s)),
 )
 
 
@@ -255,6 +255,10 @@ def _amount(state: BudgetState, field: str, unit: str) -> float:
     found: float | None = getattr(state, field + unit)
     used: float = getattr(state, "used_" + unit)
     return used if found is None else found  # of a budget that isn't shared, all is used here
+
+
+def _or_nan(value: float | None) -> float:
+    return math.nan if value is None else value
 
 
 def _gauge(name: str, help_text: str, labels: tuple[str, ...], rows: Rows) -> Metric:

@@ -308,7 +308,8 @@ class AgentEnded(Event, frozen=True):
     exit_code: int | None
     """Negative: the number of the signal that ended it; None: unknown, its runner is gone."""
     asked: bool = False
-    """An operator ended it, with a signal that its runner passed on; so it didn't crash."""
+    """An operator ended it, with a signal that its runner passed on, or it is paused until a plan's window is whole
+    again; so it didn't crash."""
 
 
 class RunSilent(Event, frozen=True):

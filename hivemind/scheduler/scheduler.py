@@ -207,20 +207,14 @@ class Scheduler(Dispatcher):
         # Added as when the wait was bounded: the difference of the moments may be less than the limit by rounding.
         bounds = tuple(name for name, limit_s in limits.items() if now >= ticket.arrived_at + limit_s)
         hold = hold_of(lane, ticket, now, paused=self.paused)
+        refusal = replace(WAIT_TOO_LONG, waited_s=waited_s, bounds=bounds)
         if hold is None:
-            return replace(WAIT_TOO_LONG, waited_s=waited_s, bounds=bounds)
+            return refusal
         if hold.gate == "pace" and hold.opens_in_s is not None:
             ticket.agent.kept_until = max(ticket.agent.kept_until, now + hold.opens_in_s)
         turn_in_s = hold.turn_in_s or None  # 0: its turn has come for long
         again_s = WAIT_TOO_LONG.retry_after_s if turn_in_s is None else max(1.0, turn_in_s)
-        return replace(
-            WAIT_TOO_LONG,
-            retry_after_s=again_s,
-            waited_s=waited_s,
-            bounds=bounds,
-            gate=hold.gate,
-            turn_in_s=turn_in_s,
-        )
+        return replace(refusal, retry_after_s=again_s, gate=hold.gate, turn_in_s=turn_in_s)
 
     def headers(
         self,

@@ -95,8 +95,7 @@ async def served(plan: Plan) -> AsyncIterator[str]:
 
 def moments(folder: Path, what: str) -> list[float]:
     """When the commands noted this."""
-    lines = (folder / "journal").read_text().splitlines()
-    return [float(line.split()[2]) for line in lines if line.startswith(what)]
+    return [float(line.split()[2]) for line in (folder / "journal").read_text().splitlines() if line.startswith(what)]
 
 
 async def test_a_run_is_paused_until_the_reset(tmp_path: Path) -> None:
@@ -114,9 +113,8 @@ async def test_a_run_is_paused_until_the_reset(tmp_path: Path) -> None:
             ran = await place.called("run", "--name", "al", "--", "python3", "asks.py", "al")
     assert ran.code == 0, ran.err
     assert "al: exit code 1, because a plan's window is used up; it starts again at " in ran.err
-    begun = moments(tmp_path, "begin")
-    assert len(begun) == 2
-    assert begun[1] >= plan.whole_at
+    _, again = moments(tmp_path, "begin")
+    assert again >= plan.whole_at
     refusal = (tmp_path / "refusal").read_text()
     assert f"anthropic-ratelimit-unified-5h-reset: {plan.whole_at}" in refusal
     assert json.dumps(REFUSAL) in refusal
@@ -148,8 +146,7 @@ async def test_tasks_go_on_after_the_reset_over_a_kill_of_proxy_and_runner(tmp_p
         async with contextlib.AsyncExitStack() as stack:
             if runner == "work":
                 await stack.enter_async_context(here.proxy())
-            process = await stack.enter_async_context(started(here, runner, again=True))
-            ran = await ended(process)
+            ran = await ended(await stack.enter_async_context(started(here, runner, again=True)))
     assert ran.code == 0, ran.errors
     assert "failed" not in ran.errors
     assert before_kill <= 3

@@ -94,6 +94,7 @@ def test_a_changed_file(home: Path) -> None:
     [
         ((), "port = [", {}, "/project/hivemind.toml: not TOML: "),
         ((), "prot = 1", {}, "/project/hivemind.toml prot: no such setting; did you mean port?"),
+        ((), 'pace = "slow"', {}, "/project/hivemind.toml pace: must be "),
         (("below",), "", {}, "/below/hivemind.toml: can't be read (No such file or directory)"),
         (("below/x.toml",), "", {}, "below/x.toml: only a hivemind.toml is found; a file of another name counts where"),
         ((), "", {"HIVEMIND_AGENT": "eve"}, "the agent eve can't trust settings; whoever started it can"),

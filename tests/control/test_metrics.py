@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -62,7 +63,9 @@ async def test_vitals() -> None:
 
 async def test_what_is_there() -> None:
     """Totals, agents, lanes, windows, budgets and tasks, each as the snapshot has it."""
-    async with between([ANSWER], rpm=50, max_concurrency=4) as (proxy, _), client() as web:
+    head = "\r\nanthropic-ratelimit-unified-5h-"
+    plan = f"{head}utilization: 0.83{head}reset: {time.time() + 9000:.0f}\r\n".encode()
+    async with between([ANSWER.replace(b"\r\n", plan, 1)], rpm=50, max_concurrency=4) as (proxy, _), client() as web:
         for name in ("ann", "ann", "bob"):
             await web.post(f"{proxy.url}/agent/{name}/v1/messages", content=PLAIN_BODY)
         proxy.proxy.apply(SetBudget("ann", 5000), "test")
@@ -82,6 +85,7 @@ async def test_what_is_there() -> None:
     assert [found["hivemind_lane_circuit", (lane.lane, s, "lab")] for s in ("closed", "half_open", "open")] == [1, 0, 0]
     windows = {labels[0]: value for (name, labels), value in found.items() if name == "hivemind_window_limit"}
     assert windows == {"requests": 50}
+    assert [each for (_, labels), each in found.items() if "5h" in labels] == [0.83, pytest.approx(9000, abs=900), 0]
     assert found["hivemind_budget_limit_tokens", ("ann", "agent", "run")] == 5000
     budget = world.agents[0].budget
     assert budget is not None

@@ -11,8 +11,9 @@ from functools import partial
 import pytest
 from scheduler.driving import LANE, Hands, lane_config, request
 
+from hivemind.scheduler.commands import EndAgent
 from hivemind.scheduler.config import Pace, SchedulerConfig
-from hivemind.scheduler.events import LongWindowForeseen
+from hivemind.scheduler.events import AgentEnded, LongWindowForeseen
 from hivemind.scheduler.explain import lane_state
 from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.ticket import Ticket, TicketState
@@ -225,6 +226,8 @@ def test_a_used_up_quota_without_a_window_keeps_nobody() -> None:
         ticket = hands.arrive("a")
         hands.fail(ticket, Failure(FailureKind.QUOTA, False, 429, delay_s))
         assert ticket.agent.kept_until == until
+        hands.apply(EndAgent("a", 1))
+        assert hands.seen(AgentEnded)[-1].asked is (until > 0), "one that is paused hasn't died"
 
 
 def test_it_is_foretold_that_a_window_ends_early() -> None:

@@ -90,7 +90,8 @@ def _row(task: TaskState) -> list[Cell | str]:
         Cell(task.state, _STATES.get(task.state, "")),
         task.priority.name.lower(),
         count(spec.estimated_tokens) if spec.estimated_tokens else "",
-        f"{task.attempt} of {spec.attempts}" if task.attempt else "",
+        # A try that was paused, or whose runner ended, isn't one of those that may fail.
+        f"{task.attempt} of {spec.attempts}" if 0 < task.attempt <= spec.attempts else f"{task.attempt or ''}",
         ", ".join(spec.after) if task.state in OPEN else "",
         printable(task.note) if task.note or task.attended else "no runner",
     ]

@@ -101,11 +101,9 @@ class Estimators:
         weren't read since they had expired, and when that was; infinity: since they are in the cache of the model or
         the upstream that the agent used before. None: none, and no other ticket of the agent is concerned."""
         caching, request = self.caching, ticket.request
-        if caching is None:
+        if caching is None or not (tokens := caching.tokens(usage)):
             return None
         read, unread = usage.cache_read_tokens, usage.cache_write_tokens + usage.input_tokens
-        if not (tokens := caching.tokens(usage)):
-            return None
         own, size_chars = self._agents.get(request.agent), request.size_chars
         if own is None or (mine := own.get(request.model)) is None:
             mine = self._add(request)
@@ -127,12 +125,11 @@ class Estimators:
         cache.until = began_at + cache.kept_s - ON_THE_WAY_S
         cache.tokens = tokens - tokens % STEP if caching.automatic else tokens
         cache.new, cache.size_chars = read + unread - tokens, size_chars
-        if lost <= 0:
-            if len(ticket.agent.tickets) == 1:
-                return None
-            grown = began_at < until and SHRUNK * before <= size_chars and SHRUNK * size_chars <= before
-            return None if grown else (0, expired_at)
-        return min(lost, unread), expired_at
+        if lost > 0:
+            return min(lost, unread), expired_at
+        alone = len(ticket.agent.tickets) == 1
+        grown = alone or (began_at < until and SHRUNK * before <= size_chars and SHRUNK * size_chars <= before)
+        return None if grown else (0, expired_at)
 
     def fresh_input(self, ticket: Ticket, so_far: Usage | None) -> float:
         """Return the input tokens that an answer which begins had to compute: as stated, else by the agent's last
@@ -167,8 +164,7 @@ class Estimators:
         return _added(own, request.model, Estimator(output_tokens=general.output_tokens))
 
     def _general(self, model: str) -> Estimator:
-        found = self.models.get(model)
-        return _added(self.models, model, Estimator()) if found is None else found
+        return self.models.get(model) or _added(self.models, model, Estimator())
 
 
 def _added(models: dict[str, Estimator], model: str, new: Estimator) -> Estimator:

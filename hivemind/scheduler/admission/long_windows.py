@@ -181,11 +181,8 @@ class LongWindows:
     def _state(self, now: float, window: LongWindow) -> Utilisation:
         low_s = normal_s = 0.0
         if self.pace.paces:
-            in_flight = self._in_flight()
-            low_s, normal_s = (
-                max(0.0, window.opens_at(now, each, self.pace, in_flight) - now)
-                for each in (Priority.LOW, Priority.NORMAL)
-            )
+            busy = self._in_flight()
+            low_s, normal_s = (max(0.0, window.opens_at(now, each, self.pace, busy) - now) for each in AHEAD)
         return replace(
             window.stated,
             reset_in_s=None if window.reset_at == math.inf else window.reset_at - now,

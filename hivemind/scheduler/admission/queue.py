@@ -134,10 +134,16 @@ class LaneQueue:
             if not share.paused:
                 band.order.add(ticket, now)
         elif ticket.cached >= WORTH and (band.waiting >= band.order_above or now >= band.order_from):
-            self._order(ticket, band, now)
+            self._order(ticket, band, share, now)
 
-    def _order(self, ticket: Ticket, band: Band, now: float) -> None:
-        """Let tickets go before their turn, if this one's cached prompt might expire in it."""
+    def _order(self, ticket: Ticket, band: Band, share: Share, now: float) -> None:
+        """Count the ticket among those that may go before their turn, if a cached prompt might expire in it."""
+        if band.order is not None:
+            if not share.paused:
+                band.order.add(ticket, now)
+            return
+        if ticket.cached < WORTH or (band.waiting < band.order_above and now < band.order_from):
+            return
         band.order_above, band.order_from = 2 * band.waiting, now + 1.0
         cached, ticket.cached = ticket.cached, 0
         all_s = AS_LONG * self._takes_s(ticket) * band.waiting
@@ -156,11 +162,7 @@ class LaneQueue:
     def warmed(self, ticket: Ticket, now: float) -> None:
         """Note what of a waiting ticket's prompt is in the provider's cache now."""
         band = self._bands[ticket.request.family, ticket.priority]
-        if band.order is not None:
-            if not self._shares[ticket.agent.name].paused:
-                band.order.add(ticket, now)
-        elif ticket.cached >= WORTH and (band.waiting >= band.order_above or now >= band.order_from):
-            self._order(ticket, band, now)
+        self._order(ticket, band, self._shares[ticket.agent.name], now)
 
     def drop(self, ticket: Ticket) -> None:
         """Remove a ticket whose state is no longer QUEUED; its entries are skipped when they come up."""
@@ -500,14 +502,13 @@ class LaneQueue:
                 continue
             if priority is ticket.priority:
                 mine, theirs = part(share, own) or (share.descent[0], None)
-                if mine.tallies[priority].served + used >= (standing if theirs is None else theirs.standing(priority)):
-                    continue
+                served = mine.tallies[priority].served + used
+                sooner = served < (standing if theirs is None else theirs.standing(priority))
             else:
-                if rank is None:
-                    rank = self._rank(ticket.priority, now)[0]
-                if priority >= rank:
-                    continue
-            first, free = min(first, at), free - 1
+                rank = self._rank(ticket.priority, now)[0] if rank is None else rank
+                sooner = priority < rank
+            if sooner:
+                first, free = min(first, at), free - 1
         return first + AWAITED_S - now if free < 1 and first < math.inf else 0.0
 
     def _look_at(self, share: Share, at: float) -> None:
