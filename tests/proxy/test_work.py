@@ -91,7 +91,7 @@ async def test_an_agent_ends_at_its_budget() -> None:
     calls = [
         ("POST", "/v1/responses", ASKED, http(200, QUEUED)),
         ("GET", "/v1/responses/resp_1", b"", http(200, response("completed", usage=USED))),
-        ("POST", "/v1/messages/batches", MESSAGES, http(200, {"id": "b", "processing_status": "in_progress"})),
+        ("POST", "/v1/messages/batches", MESSAGES, http(200, {"id": "b", "processing_status": "ended"})),
         ("GET", "/v1/messages/batches/b/results", b"", http(200, RESULTS, "content-type: application/x-jsonl")),
         ("POST", "/v1/messages", b'{"model": "claude-sonnet-4-5", "messages": []}', http(200, ADVISED)),
     ]

@@ -192,7 +192,6 @@ LAYOUTS = (
         for ident in ("context", "context.span_id")
     ),
 )
-_COMPLETIONS = ("text_completion", "chat.completions", "text.completions")
 SPANS = Layout(  # opentelemetry.io, "Semantic conventions for generative AI"; input tokens include what was cached
     "opentelemetry",
     frozenset({"resourceSpans"}),
@@ -219,7 +218,9 @@ SPANS = Layout(  # opentelemetry.io, "Semantic conventions for generative AI"; i
         origin="server.address",
     ),
     only={
-        "gen_ai.operation.name": frozenset(["chat", "generate_content", "embeddings", *_COMPLETIONS]),
+        "gen_ai.operation.name": frozenset(
+            ["chat", "text_completion", "generate_content", "embeddings", "chat.completions"]
+        ),
         # OpenLLMetry, OpenInference, Vercel's AI SDK, Langfuse
         "llm.request.type": frozenset({"chat", "completion", "embedding"}),
         "openinference.span.kind": frozenset({"LLM", "EMBEDDING"}),
