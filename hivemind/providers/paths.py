@@ -99,10 +99,12 @@ _FREE_POSTS = re.compile(
             _VERSION + rb"/realtime/calls/" + _ID + rb"/(?:hangup|refer|reject)",
             _VERSION + rb"/threads(?:/(?!runs/?$)" + _ID + rb"(?:/messages(?:/" + _ID + rb")?|/runs/" + _ID + rb")?)?",
             _VERSION + rb"/(?:assistants|evals|webhook_endpoints)(?:/" + _ID + rb")?",
+            _VERSION
+            + rb"/(?:chatkit/sessions|videos/characters|webhook_endpoints/"
+            + _ID
+            + rb"/(?:rotate_secret|test))",
             _VERSION + rb"/chat/completions/" + _ID,
-            _VERSION + rb"/webhook_endpoints/" + _ID + rb"/(?:rotate_secret|test)",
             _VERSION + rb"/containers(?:/" + _ID + rb"/files)?",
-            _VERSION + rb"/chatkit/sessions",
             _VERSION + rb"/(?:agents|deployments|environments|tunnels|vaults|user_profiles)",
             _VERSION + rb"/agents/(?!(?:sessions|completions)/?$)" + _ID,
             _VERSION + rb"/agents/automations/" + _ID + rb"(?:/(?:pause|resume))?",
@@ -116,7 +118,6 @@ _FREE_POSTS = re.compile(
             _VERSION + rb"/user_profiles/" + _ID + rb"/(?:action_urls|enrollment_url)",
             _VERSION + rb"/vaults/" + _ID + rb"/credentials(?:/" + _ID + rb"(?:/(?:archive|mcp_oauth_validate))?)?",
             _VERSION + rb"/audio/(?:voices|voice_consents(?:/" + _ID + rb")?)",
-            _VERSION + rb"/(?:videos/characters|fine_tuning/alpha/graders/validate)",
             _VERSION + rb"/live/sessions/" + _ID + rb"/(?:hangup|refer|reject)",
             _VERSION + rb"/(?:auth_tokens|moderations|webhooks|files:register|fileSearchStores(?:/[^/]+:importFile)?)",
             rb"^/upload/v\d+[a-z0-9]*/fileSearchStores/" + _ID + rb":uploadToFileSearchStore",
@@ -125,10 +126,8 @@ _FREE_POSTS = re.compile(
             # Cancelling work.
             rb"/messages/batches/" + _ID + rb"/cancel",
             _VERSION
-            + rb"/(?:batches|batch/jobs|dreams|responses|interactions|fine_tuning/jobs|chatkit/sessions)/"
-            + _ID
-            + rb"/cancel",
-            _VERSION + rb"/fine_tuning/jobs/" + _ID + rb"/(?:pause|resume)",
+            + rb"/(?:batches|batch/jobs|dreams|responses|interactions|fine_tuning/jobs|chatkit/sessions)/[^/]+/cancel",
+            _VERSION + rb"/fine_tuning/(?:alpha/graders/validate|jobs/" + _ID + rb"/(?:pause|resume))",
             _VERSION + rb"/evals/" + _ID + rb"/runs/" + _ID + rb"(?:/cancel)?",
             _VERSION + rb"/threads/" + _ID + rb"/runs/" + _ID + rb"/cancel",
             _VERSION

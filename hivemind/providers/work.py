@@ -114,20 +114,19 @@ class BatchReader(Reader):
         usage = usage_in(bytes(json_fields.raw(batch, "usage")), BATCH)
         requests = json_fields.count(_COUNTS.within(batch, "request_counts"), "completed", "succeeded")
         if usage is None or not usage.total:
-            usage, inlined = _inlined(batch)
-            requests = inlined or requests
+            usage, requests = _inlined(batch, requests)
         if usage is not None:
             state.used = {json_fields.text(batch, "model"): replace(usage, tier=BATCH, requests=max(1, requests or 1))}
         elif (_STATE_PREFIX.sub("", word.lower()) == "failed" and not names) or requests == 0:
             state.used = {"": Usage()}
 
 
-def _inlined(batch: Members) -> tuple[Usage | None, int]:
+def _inlined(batch: Members, requests: int | None) -> tuple[Usage | None, int | None]:
     """Return what the results within a batch of Mistral's used, and how many they are, if all of them can be read."""
     outputs = json_fields.objects(batch, "outputs")
     used = [usage for each in outputs if (usage := usage_in(bytes(json_fields.raw(each, "response")), BATCH))]
     if not used or len(outputs) == json_fields.MOST_ITEMS:
-        return None, 0
+        return None, requests
     return reduce(add, used), len(used)
 
 

@@ -291,13 +291,13 @@ class Engine:
         self._scheduler.succeed(self._time(), ticket, status, usage, computed)
         self._settle()
 
-    def begin_work(self, ticket: Ticket, name: str, kind: Kind, *, over: bool = False) -> None:
+    def begin_work(self, ticket: Ticket, name: str, kind: Kind, booked: bool | None) -> None:
         """Note what a request began (:meth:`Scheduler.begin_work`)."""
-        self._scheduler.begin_work(self._time(), ticket, name, kind, over=over)
+        self._scheduler.begin_work(self._time(), ticket, name, kind, booked)
         self._settle()
         if self.hooks.works is not None:
             self.hooks.works.begun((name,), ticket.agent.name)
-            if over:
+            if booked:
                 self.hooks.works.claim((name,), lambda first, agent: None, sure=True)
 
     def leave_work(self, ticket: Ticket) -> None:

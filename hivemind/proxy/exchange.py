@@ -600,7 +600,8 @@ class Exchange:
     def _begin_work(self, work: WorkSign) -> None:
         """Note what the request began, as the reply says."""
         if work.sure and not self.ticket.work:
-            self._engine.begin_work(self.ticket, self.call.work_name(work.name), work.kind, over=not work.goes_on)
+            booked = None if work.goes_on else work.kind == "background" or bool(self._tap and self._tap.used)
+            self._engine.begin_work(self.ticket, self.call.work_name(work.name), work.kind, booked)
 
     def _goes_on(self) -> bool:
         """Leave the ticket to the work that goes on in the background after the reply, or note its end. Return whether

@@ -79,7 +79,7 @@ class Relay:
         self._wall = wall
         self._poll = poll
         self._stream = stream
-        self._repeatable = call.head.method != b"POST"
+        self._repeatable = call.head.method not in (b"POST", b"PATCH")
         patience_s = call.head.client.patience_s
         deadline_s = engine.retry.deadline_s
         self._until = engine.now() + (deadline_s if patience_s is None else min(patience_s, deadline_s))

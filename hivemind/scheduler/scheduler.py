@@ -351,15 +351,15 @@ class Scheduler(Dispatcher):
 
     # --- Work that goes on after a reply ---------------------------------------------------------------------------
 
-    def begin_work(self, now: float, ticket: Ticket, name: str, kind: Kind, *, over: bool = False) -> None:
+    def begin_work(self, now: float, ticket: Ticket, name: str, kind: Kind, booked: bool | None = None) -> None:
         """Note what the ticket's request began. In the background it goes on under this ticket, which stays in flight
-        until :meth:`end_work`; from :meth:`leave_work` on only as long as somebody asks for it. `over`: it has ended
-        already, and what the ticket used is all."""
+        until :meth:`end_work`; from :meth:`leave_work` on only as long as somebody asks for it. `booked`: it has
+        ended already, and whether what it used is; None: it goes on."""
         request, works = ticket.request, self.works
         if (earlier := works.tickets.pop(name, None)) is not None:  # a run that goes on after another request
             self.succeed(now, earlier, 200, None)
-        works.put(name, Work(request.agent, request.lane, request.model, kind, now, over, over))
-        if over or kind != "background":
+        works.put(name, Work(request.agent, request.lane, request.model, kind, now, booked is not None, booked is True))
+        if booked is not None or kind != "background":
             return
         ticket.work = name
         works.tickets[name], works.asked_at[name] = ticket, math.inf

@@ -211,20 +211,12 @@ def test_bad_requests_are_told_so(play: Any) -> None:
 
 
 def test_only_the_chosen_formats_are_served(play: Any) -> None:
-    """A provider that speaks one format doesn't know the paths of the others."""
+    """A provider that speaks one format doesn't know the paths of the others; only an Ollama states its version."""
 
     async def scene(mock: MockProvider, client: httpx.AsyncClient) -> list[int]:
-        chat = await client.post("/v1/chat/completions", json=MESSAGES)
-        return [(await ask(client)).status_code, chat.status_code]
+        chat, version = await client.post("/v1/chat/completions", json=MESSAGES), await client.get("/api/version")
+        return [(await ask(client)).status_code, chat.status_code, version.status_code]
 
-    assert play(MockConfig(formats=("openai_chat",)), scene) == [404, 200]
-
-
-def test_only_an_ollama_states_its_version(play: Any) -> None:
-    """HiveMind tells an Ollama by that, and counts no dollars there."""
-
-    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> None:
-        assert (await client.get("/api/version")).status_code == (200 if mock.config.formats == ("ollama",) else 404)
-
-    for formats in (("ollama",), ("openai_chat",), MockConfig().formats):
-        play(MockConfig(formats=formats), scene)
+    assert play(MockConfig(formats=("openai_chat",)), scene) == [404, 200, 404]
+    assert play(MockConfig(formats=("ollama",)), scene) == [404, 404, 200]
+    assert play(MockConfig(), scene) == [200, 200, 404]

@@ -11,6 +11,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,14 +67,7 @@ def _columns(**names: str) -> dict[str, tuple[str, ...]]:
     return {meaning: tuple(paths.split()) for meaning, paths in names.items()}
 
 
-def _in_snake_case(layout: Layout) -> Layout:
-    def snake(name: str) -> str:
-        return re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", name)
-
-    columns = {meaning: tuple(map(snake, names)) for meaning, names in layout.columns.items()}
-    return replace(layout, has=frozenset(map(snake, layout.has)), columns=columns, around=snake(layout.around))
-
-
+_snake = partial(re.sub, "[A-Z]", lambda found: f"_{found[0].lower()}")
 _LANGFUSE = Layout(
     "langfuse",
     frozenset({"startTime", "completionStartTime", "traceId"}),
@@ -167,7 +161,12 @@ LAYOUTS = (
         from_cache=("cache_enabled_hit", "cache_reference_hit"),
     ),
     _LANGFUSE,
-    _in_snake_case(_LANGFUSE),
+    replace(
+        _LANGFUSE,
+        has=frozenset(map(_snake, _LANGFUSE.has)),
+        columns={meaning: tuple(map(_snake, names)) for meaning, names in _LANGFUSE.columns.items()},
+        around=_snake(_LANGFUSE.around),
+    ),
     *(
         Layout(  # Arize Phoenix: its API's answers, and its data frames as CSV
             "phoenix",
@@ -220,7 +219,7 @@ SPANS = Layout(  # opentelemetry.io, "Semantic conventions for generative AI"; i
     ),
     only={
         "gen_ai.operation.name": frozenset(
-            ["chat", "text_completion", "generate_content", "embeddings", "chat.completions", "text.completions"]
+            ["chat", "text_completion", "generate_content", "embeddings", "chat.completions"]
         ),
         # OpenLLMetry, OpenInference, Vercel's AI SDK, Langfuse
         "llm.request.type": frozenset({"chat", "completion", "embedding"}),
@@ -323,8 +322,8 @@ def _spans(value: Row) -> Iterator[Row]:
 
 
 _SPAN = {
-    **{"traceId": "trace_id", "spanId": "span_id", "parentSpanId": "parent_span_id", "status": "status"},
-    **{"startTimeUnixNano": "start_time_unix_nano", "endTimeUnixNano": "end_time_unix_nano"},
+    name: _snake(name)
+    for name in ("traceId", "spanId", "parentSpanId", "status", "startTimeUnixNano", "endTimeUnixNano")
 }
 """Names of OTLP's JSON, and those of its protocol buffers, which Phoenix writes."""
 

@@ -209,8 +209,7 @@ def moment(value: object) -> float:
     milliseconds, microseconds or nanoseconds. Raises: UnreadableEntry."""
     found = number(value)  # first, because some numbers of milliseconds are dates to `fromisoformat`
     if found is not None:
-        unit = next((unit for unit in (1e9, 1e6, 1e3) if found >= _EARLIEST * unit), 1.0)
-        found /= unit
+        found /= next((unit for unit in (1e9, 1e6, 1e3) if found >= _EARLIEST * unit), 1.0)
     elif isinstance(value, str):
         with contextlib.suppress(ValueError, OverflowError):
             date = datetime.fromisoformat(value.strip())

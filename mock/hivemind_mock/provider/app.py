@@ -41,9 +41,8 @@ _CATALOGUE: dict[str, object] = {
     "/v1/models": {"object": "list", "data": [{"id": "mock-1", "type": "model", "object": "model", "created": 0}]},
     "/v1beta/models": {"models": [{"name": "models/mock-1", "displayName": "mock-1"}]},
     "/api/tags": {"models": [{"name": "mock-1", "model": "mock-1"}]},
+    "/api/version": {"version": "0.1.0"},  # HiveMind tells an Ollama by it, whose tokens cost nothing
 }
-_VERSION = {"/api/version": {"version": "0.1.0"}}
-"""Only Ollama answers this, and HiveMind tells by it that tokens cost nothing."""
 _AGENT = re.compile(r"^/agent/([^/]+)")
 """HiveMind's way to name an agent in the base URL, so that the same agent can be pointed at the mock itself."""
 _KEYS = (b"x-api-key", b"authorization", b"x-goog-api-key", b"api-key")
@@ -140,7 +139,6 @@ class MockProvider:
         slots = config.latency.slots
         self._slots = asyncio.Semaphore(slots) if slots else contextlib.nullcontext()
         self._formats = [FORMATS[name] for name in config.formats]
-        self._catalogue = _CATALOGUE | _VERSION if config.formats == ("ollama",) else _CATALOGUE
         self._recorded = recorded(config.words)
         self._started = clock()
         self._hangs_at = self._started + (config.latency.hang_first_s or config.latency.hang_every_s)
@@ -160,8 +158,8 @@ class MockProvider:
             await connection.reply_json(200, self.tally.views())
         elif path == "/_mock/account":
             await connection.reply_json(200, self.tally.account())
-        elif path in self._catalogue:
-            await connection.reply_json(200, self._catalogue[path])
+        elif path in _CATALOGUE and (path != "/api/version" or self.config.formats == ("ollama",)):
+            await connection.reply_json(200, _CATALOGUE[path])
         else:
             await connection.reply_json(404, _UNKNOWN_PATH)
 
