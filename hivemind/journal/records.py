@@ -38,7 +38,7 @@ UNEXPLAINED = "failed; the recording doesn't say how"
 """The message of a failure of which another program's recording says no more."""
 
 
-class JournalBegan(Event, frozen=True):
+class JournalBegan(Event, frozen=True, omit_defaults=False):
     """The first line of every part."""
 
     wall: float

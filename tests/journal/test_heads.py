@@ -39,7 +39,7 @@ def with_bodies(events: Sequence[ev.Event]) -> list[ev.Event]:
 def _recorded(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     path = journal(tmp_path, with_bodies(some(count=800)), request.param)
     first, _, rest = path.read_bytes().partition(b"\n")
-    path.write_bytes(first[:-1] + b',"bodies":true}' + b"\n" + rest)
+    path.write_bytes(first.replace(b'"bodies":false', b'"bodies":true') + b"\n" + rest)
     return indexed(path)
 
 
