@@ -16,17 +16,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from hivemind.fleet.messages import (
-    CREDITS_TTL_S,
-    PROTOCOL,
-    RING_S,
-    SLOTS_TTL_S,
-    Stated,
-    SyncReply,
-    SyncReport,
-    WindowDemand,
-    WindowLease,
-)
+from hivemind.fleet import messages
 from hivemind.records import replace
 from hivemind.scheduler.lease import (
     LaneReport,
@@ -73,7 +63,7 @@ class Membership:
         self.epoch = ""
         self.ends_at = -math.inf
         """When what was leased last ends."""
-        self.reply: SyncReply | None = None
+        self.reply: messages.SyncReply | None = None
         """The last answer that was taken."""
         self._seq = 0
         self._version = 0
@@ -98,14 +88,14 @@ class Membership:
             ring = self._used.setdefault(key, {})
             for second, amount in window.used.items():
                 ring[second] = ring.get(second, 0.0) + amount
-        oldest = int(now) - RING_S
+        oldest = int(now) - messages.RING_S
         for key in list(self._used):
             self._used[key] = {second: amount for second, amount in self._used[key].items() if second >= oldest}
             if not self._used[key]:
                 del self._used[key]
         self._unsent = report if self._unsent is None else _joined(self._unsent, report)
 
-    def report(self, now: float, *, leaving: bool = False) -> SyncReport:
+    def report(self, now: float, *, leaving: bool = False) -> messages.SyncReport:
         """Return what to send now: the report that wasn't answered, or else a new one of all that was noted."""
         pending = self._pending
         if pending is None or (leaving and not pending.leaving):
@@ -119,12 +109,12 @@ class Membership:
             self._unsent = None
         return self._built(now, pending)
 
-    def _built(self, now: float, pending: _Pending) -> SyncReport:
+    def _built(self, now: float, pending: _Pending) -> messages.SyncReport:
         told, level = pending.report, None if self.reply is None else self.reply.level
         minute = pending.minute
         windows = {_named(key): _demand(now, window, told=minute is None) for key, window in told.windows.items()}
-        return SyncReport(
-            protocol=PROTOCOL,
+        return messages.SyncReport(
+            protocol=messages.PROTOCOL,
             member=self.member,
             seq=pending.seq,
             epoch=self.epoch,
@@ -144,7 +134,7 @@ class Membership:
 
     # --- Answers ----------------------------------------------------------------------------------------------------
 
-    def answered(self, now: float, reply: SyncReply) -> Lease | None:
+    def answered(self, now: float, reply: messages.SyncReply) -> Lease | None:
         """Take the answer to the last :meth:`report`. Return the lease; None if it came too late to be used."""
         pending = self._pending
         if pending is None:
@@ -157,11 +147,11 @@ class Membership:
             self._tell_minute = bool(self.epoch)
             self.epoch, self._version = reply.epoch, 0
         self._version = max(self._version, reply.version)
-        if now >= pending.at + CREDITS_TTL_S:
+        if now >= pending.at + messages.CREDITS_TTL_S:
             return None  # the store may have taken it back already; the next report tells what is left without it
         self.reply = reply
-        self.ends_at = pending.at + CREDITS_TTL_S
-        self._slots_until = pending.at + SLOTS_TTL_S
+        self.ends_at = pending.at + messages.CREDITS_TTL_S
+        self._slots_until = pending.at + messages.SLOTS_TTL_S
         self.state = LeaseState.LEARNING if reply.learning else LeaseState.LEASED
         known = {key: window for name, window in reply.windows.items() if (key := _key(name)) is not None}
         return Lease(
@@ -216,7 +206,7 @@ class Membership:
             members=reply.members,
         )
 
-    def _limits(self, now: float, reply: SyncReply, *, away: bool) -> dict[WindowKey, float]:
+    def _limits(self, now: float, reply: messages.SyncReply, *, away: bool) -> dict[WindowKey, float]:
         limits = {}
         for name, window in reply.windows.items():
             key = _key(name)
@@ -226,10 +216,10 @@ class Membership:
             limits[key] = self._safe(now, key, window, reply.members) if away else ALONE_SHARE * share
         return limits
 
-    def _safe(self, now: float, key: WindowKey, window: WindowLease, members: int) -> float:
+    def _safe(self, now: float, key: WindowKey, window: messages.WindowLease, members: int) -> float:
         assert window.limit is not None
         share = SAFE_SHARE * window.limit / max(1, members)
-        if now >= self._safe_from + RING_S:
+        if now >= self._safe_from + messages.RING_S:
             return share
         # What others used or hold is within the last minute still, so only what nobody had is shared.
         room = max(0.0, window.limit - window.used) if window.room is None else window.room
@@ -241,10 +231,10 @@ class Membership:
         return 0.0 if key is None else self._own(now, key)
 
     def _own(self, now: float, key: WindowKey) -> float:
-        oldest = int(now) - RING_S
+        oldest = int(now) - messages.RING_S
         return max(0.0, sum(amount for second, amount in self._used.get(key, {}).items() if second > oldest))
 
-    def _slots(self, now: float, reply: SyncReply, *, away: bool) -> float:
+    def _slots(self, now: float, reply: messages.SyncReply, *, away: bool) -> float:
         if reply.slots is None:
             return math.inf
         last = float(reply.slots)
@@ -253,18 +243,18 @@ class Membership:
         if reply.level is None:
             return last
         share = math.floor(SAFE_SHARE * reply.level / max(1, reply.members))
-        if share >= 1 and now >= self._slots_until + SLOTS_TTL_S:
+        if share >= 1 and now >= self._slots_until + messages.SLOTS_TTL_S:
             return float(share)  # by now every proxy is down to its share
         return min(last, max(1.0, share))
 
 
-def _demand(now: float, window: WindowReport, *, told: bool) -> WindowDemand:
+def _demand(now: float, window: WindowReport, *, told: bool) -> messages.WindowDemand:
     stated = window.stated
-    return WindowDemand(
+    return messages.WindowDemand(
         used=_ages(now, window.used) if told else [],
         wanted=list(window.wanted) if any(window.wanted) else [],
         rank=_RANKS[window.source],
-        stated=None if stated is None else Stated(stated.limit, stated.remaining, max(0.0, now - stated.at)),
+        stated=None if stated is None else messages.Stated(stated.limit, stated.remaining, max(0.0, now - stated.at)),
         **_values(ReportedWindow, window),
     )
 
@@ -282,10 +272,10 @@ def _ages(now: float, used: dict[int, float]) -> list[tuple[float, float]]:
         for second, amount in sorted(used.items(), reverse=True)
         if amount
     )
-    return [(age, amount) for age, amount in ages if age < RING_S - 1]
+    return [(age, amount) for age, amount in ages if age < messages.RING_S - 1]
 
 
-def _in_force(reply: SyncReply) -> dict[WindowKey, float]:
+def _in_force(reply: messages.SyncReply) -> dict[WindowKey, float]:
     """Return the limits of all proxies together."""
     limits = ((_key(name), window.limit) for name, window in reply.windows.items())
     return {key: limit for key, limit in limits if key is not None and limit is not None}

@@ -1,7 +1,9 @@
 """Lines of a journal, and the events that they hold.
 
-`{"v":2,"event":"Granted","at":12.5,"ticket":7,…}`: the version and the event's name come first, then the event's fields
-by their names. JSON has no infinity, so a number without a limit is null (:mod:`hivemind.infinity`).
+`{"v":3,"event":"Granted","at":12.5,"ticket":7,…}`: the version and the event's name come first, then the event's fields
+by their names, without those that have their defaults. JSON has no infinity, so a number without a limit is null
+(:mod:`hivemind.infinity`). A request that is granted as it arrives is one line with the fields of both events, as is an
+answer that comes whole.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from hivemind.infinity import Infinities
 from hivemind.journal.records import VERSION, Recorded, RequestBody, ResponseBody
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.commands import Command, SubmitTasks
-from hivemind.scheduler.types import Priority
+from hivemind.scheduler.types import Priority, Usage
 from hivemind.settings_file import removed_in
 from hivemind.world import lines
 from hivemind.world.snapshot import TICKET_STATES
@@ -28,6 +30,7 @@ from hivemind.world.state import Carried
 BOM = b"\xef\xbb\xbf"
 """Left at the start of a file by some editors."""
 _HEAD = b'{"v":%d,"event":"' % VERSION
+_HEADS = _HEAD, b'{"v":2,"event":"'
 _EARLIER_HEAD = b'{"v":1,"event":"'
 _NAME_AT = len(_HEAD)
 
@@ -54,6 +57,19 @@ _PIECE = 256 * 1024
 """Characters of a body that are encoded in one go."""
 _encoder = msgspec.json.Encoder()
 _encode = _encoder.encode
+_NO_CACHE = b'"cache_read_tokens":0,"cache_write_tokens":0,'
+_NO_MORE = _encode(Usage()).partition(b'"output_tokens":0')[2]
+"""Of a usage that is written down, what is 0 as a rule. Others may read all of it, so it isn't left out everywhere."""
+_AT_ONCE, _FIRST, _NO_WAIT = b',"attempt":1', b',"ttft_s":', b',"waited_s":0.0'
+"""How the fields of :class:`~.events.Granted` and :class:`~.events.FirstContent` go on after those that are the same in
+the event beside it."""
+_BESIDE: Mapping[type[ev.Event], tuple[bytes, Callable[[bytes], ev.Event]]] = {
+    ev.Arrived: (_AT_ONCE + b"}", msgspec.json.Decoder(ev.Granted).decode),
+    ev.Finished: (_FIRST, msgspec.json.Decoder(ev.FirstContent).decode),
+}
+"""By event, what shows that its line holds another one too, and what decodes that."""
+BEGUN = frozenset({ev.Arrived, ev.FirstContent})
+"""Events after which another one may come from the same line."""
 
 
 Encoded = tuple[list[type[ev.Event]], bytes]
@@ -100,17 +116,43 @@ def encoded(events: list[ev.Event]) -> Encoded:
     kinds = list(map(type, events))
     if not _PREFIXES.keys() >= set(kinds):
         raise TypeError("an event that journals don't hold")
-    return kinds, _encoder.encode_lines(events)
+    return kinds, _encoder.encode_lines(events).replace(_NO_CACHE, b"").replace(_NO_MORE, b"}")
 
 
 def lines_of(found: Encoded) -> bytes:
     """The lines of events that :func:`encoded` took."""
-    return b"".join(chain.from_iterable(_in_pieces(found)))
+    return b"".join(chain.from_iterable(_together(found)))
 
 
 def each_line_of(found: Encoded) -> list[bytes]:
     """The lines of :func:`lines_of`, one by one."""
     return list(map(b"".join, _in_pieces(found)))
+
+
+def _together(found: Encoded) -> Iterable[tuple[bytes, bytes, bytes]]:
+    """Return the pieces of lines of which some hold two events."""
+    arrived, granted, content, finished = (
+        _PREFIXES[kind] for kind in (ev.Arrived, ev.Granted, ev.FirstContent, ev.Finished)
+    )
+    lines: list[tuple[bytes, bytes, bytes]] = []
+    before = last = b""
+    for line in _in_pieces(found):
+        begin, body, end = line
+        if begin is granted and before is arrived:
+            same, mark, wait = body[:-1].rpartition(_AT_ONCE)
+            asked = last[:-1].removesuffix(_NO_WAIT)
+            # Both have a wait, which is left out if it is none.
+            if mark and wait == _NO_WAIT and asked.startswith(same + b",") and b',"waited_s":' not in asked:
+                lines[-1], before = (arrived, asked + _AT_ONCE + b"}", end), begin
+                continue
+        elif begin is finished and before is content:
+            same, _, rest = last.rpartition(_FIRST)
+            if body.startswith(same + b","):
+                lines.pop()
+                line = finished, body[:-1] + _FIRST + rest, end
+        lines.append(line)
+        before, last = begin, body
+    return lines
 
 
 def _in_pieces(found: Encoded) -> Iterable[tuple[bytes, bytes, bytes]]:
@@ -125,16 +167,16 @@ def begin_of(kind: type[ev.Event]) -> bytes:
     return _PREFIXES[kind]
 
 
-def begins_of(kind: type[ev.Event]) -> tuple[bytes, bytes]:
-    """How they begin in journals of today and of version 1, for kinds that had the same name there."""
-    return _PREFIXES[kind], _EARLIER_HEAD + _PREFIXES[kind][_NAME_AT:]
+def begins_of(kind: type[ev.Event]) -> tuple[bytes, ...]:
+    """How they begin in journals of today, and of versions 2 and 1, for kinds that had the same name there."""
+    return tuple(head + _PREFIXES[kind][_NAME_AT:] for head in (*_HEADS, _EARLIER_HEAD))
 
 
 def event_of(line: bytes) -> ev.Event:
     """The event that a line holds. Raises: BadLine; Unknown; Removed."""
-    if line.startswith((_HEAD, _EARLIER_HEAD)):
+    if line.startswith((*_HEADS, _EARLIER_HEAD)):
         name = line[_NAME_AT : line.find(b'"', _NAME_AT)]
-        decode = _decoder(name) if line.startswith(_HEAD) else _earlier_decoder(name)
+        decode = _decoder(name) if line.startswith(_HEADS) else _earlier_decoder(name)
         if decode is not None:
             try:
                 return decode(line)
@@ -143,6 +185,19 @@ def event_of(line: bytes) -> ev.Event:
             except _UNREADABLE as error:
                 raise BadLine(_cause(error)) from None
     return _slowly(line)
+
+
+def events_of(line: bytes) -> tuple[ev.Event, ...]:
+    """The events that a line holds, in order: one, as a rule. Raises: BadLine; Unknown; Removed."""
+    event = event_of(line)
+    mark, decode = _BESIDE.get(type(event), (b"", event_of))
+    if not mark or mark not in line:
+        return (event,)
+    try:
+        other = decode(line)
+    except _UNREADABLE as error:
+        raise BadLine(_cause(error)) from None
+    return (other, event) if type(other) in BEGUN else (event, other)
 
 
 def event_if_any(line: bytes) -> ev.Event | None:
@@ -164,7 +219,7 @@ def _slowly(line: bytes) -> ev.Event:
     name = values.get("event")
     if not isinstance(name, str):
         raise BadLine("holds no known event")
-    if version < VERSION:
+    if version < 2:
         name = earlier.today(name, values)
     made = KINDS.get(name)
     if made is None:

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct, field
 
 from hivemind.errors import UsageError
-from hivemind.journal.codec import begin_of, event_if_any
+from hivemind.journal.codec import begin_of, begins_of, event_if_any
 from hivemind.journal.export.requests import csv_line, safe_cell
 from hivemind.journal.files import parts_from, parts_in
 from hivemind.journal.read.reader import beginning, gc_paused, open_journal, readable
@@ -232,7 +232,7 @@ class PartFold:
         step_s, ahead_s, number = self._step_s, self._ahead_s, self._number
         with self.path.open("rb", buffering=_BUFFER) as file, gc_paused():
             # Of an earlier version every line has to be translated.
-            plain = file.readline().startswith(_HEAD)
+            plain = file.readline().startswith(_HEADS)
             file.seek(self.offset)
             line = b""
             for line in file:
@@ -403,7 +403,7 @@ class PartFold:
         self._column.lost += event.lost
 
 
-_HEAD = begin_of(ev.Arrived)[:_KIND_AT]
+_HEADS = tuple(begin[:_KIND_AT] for begin in begins_of(ev.Arrived)[:2])
 _FREQUENT: Mapping[bytes, tuple[Callable[[bytes], Any], str]] = {
     b"Arri": (msgspec.json.Decoder(ev.Arrived).decode, "_arrived"),
     b"Fini": (msgspec.json.Decoder(ev.Finished).decode, "_finished"),

@@ -12,9 +12,9 @@ from hivemind.scheduler.events import Event
 from hivemind.world.health import AlertLimits
 from hivemind.world.state import Carried
 
-VERSION = 2
-"""Of the lines. A reader takes what it knows of a newer one, and says so; version 1 had
-other names (:mod:`hivemind.earlier`)."""
+VERSION = 3
+"""Of the lines. A reader takes what it knows of a newer one, and says so; version 2 had a line for each event and named
+what has its default, version 1 had other names (:mod:`hivemind.earlier`)."""
 
 
 UNKNOWN: Mapping[str, str] = {
@@ -38,7 +38,7 @@ UNEXPLAINED = "failed; the recording doesn't say how"
 """The message of a failure of which another program's recording says no more."""
 
 
-class JournalBegan(Event, frozen=True):
+class JournalBegan(Event, frozen=True, omit_defaults=False):
     """The first line of every part."""
 
     wall: float

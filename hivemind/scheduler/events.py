@@ -16,7 +16,7 @@ from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.types import FailureKind, Price, Priority, Usage, Utilisation, WindowKind, WindowReading
 
 
-class Event(Struct, frozen=True):
+class Event(Struct, frozen=True, omit_defaults=True):
     """Root of all events."""
 
     at: float
@@ -55,7 +55,7 @@ class Granted(TicketEvent, frozen=True):
     """The ticket got a slot; attempt number `attempt` (from 1) starts."""
 
     attempt: int
-    waited_s: float  # since the ticket last joined the queue
+    waited_s: float = 0.0  # since the ticket last joined the queue
 
 
 class FirstContent(TicketEvent, frozen=True):

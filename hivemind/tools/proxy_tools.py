@@ -29,34 +29,8 @@ from hivemind.setup.clients import CLIENTS, instructions
 from hivemind.text import amounts
 from hivemind.text.amounts import ceiling
 from hivemind.text.humanise import duration
+from hivemind.tools import outputs as out
 from hivemind.tools.access import Caller, ProxyAccess
-from hivemind.tools.outputs import (
-    LANES_SHOWN,
-    SUMMARISED,
-    AgentUsage,
-    Budgets,
-    ClientRow,
-    Config,
-    Headroom,
-    KnobRow,
-    LaneMetrics,
-    Metrics,
-    Prioritised,
-    ProxyRow,
-    Setup,
-    SnippetRow,
-    Status,
-    TotalsRow,
-    agent_in_short,
-    agent_row,
-    budget_row,
-    by_state,
-    cut,
-    in_order,
-    known_as,
-    lane_row,
-    task_row,
-)
 from hivemind.tools.tool import (
     BudgetInput,
     ConfigInput,
@@ -72,7 +46,7 @@ from hivemind.world.snapshot import AgentView, Snapshot, budgets_of
 
 
 @tool("Headroom, lanes, agents and tasks", read_only=True, idempotent=True)
-async def status(proxy: ProxyAccess, caller: Caller, args: StatusInput) -> Status:
+async def status(proxy: ProxyAccess, caller: Caller, args: StatusInput) -> out.Status:
     """How much more work makes sense now (headroom, with advice), and what goes on. Ask before you start several
     agents or many requests at once, and again between steps.
     """
@@ -80,8 +54,8 @@ async def status(proxy: ProxyAccess, caller: Caller, args: StatusInput) -> Statu
     upstreams = [name for name, _ in about.upstreams]
     if args.upstream is not None and args.upstream not in upstreams:
         raise unknown("upstream", args.upstream, upstreams)
-    me = known_as(world, args.agent or caller.agent)
-    worker = known_as(world, args.task_agent)
+    me = out.known_as(world, args.agent or caller.agent)
+    worker = out.known_as(world, args.task_agent)
     tasks = [
         task
         for task in await proxy.tasks(args.batch)
@@ -91,57 +65,57 @@ async def status(proxy: ProxyAccess, caller: Caller, args: StatusInput) -> Statu
     lanes = [each.state for each in world.lanes if args.upstream in (None, each.state.upstream)]
     own = next((view for view in world.agents if view.name == me), None)
     listed = args.limit is not None or bool(args.batch or args.task_agent or args.task_state)
-    found = Status(
+    found = out.Status(
         verdict=world.verdict.text,
         headroom=headroom(world, about, me, args.upstream),
-        proxy=ProxyRow.of(about, mode=world.mode, uptime_s=world.uptime_s, upstreams=upstreams[:LANES_SHOWN]),
-        you=None if own is None else agent_row(own),
+        proxy=out.ProxyRow.of(about, mode=world.mode, uptime_s=world.uptime_s, upstreams=upstreams[: out.LANES_SHOWN]),
+        you=None if own is None else out.agent_row(own),
         agents_by_state=dict(Counter(view.state for view in world.agents)),
-        tasks_by_state=by_state(tasks),
+        tasks_by_state=out.by_state(tasks),
     )
     limit = args.limit or _TASKS_LISTED
     busiest = sorted(world.agents, key=_busiest)
     if args.limit is None:
         working = [view for view in busiest if view.in_flight or view.queued or view.running]
-        found.agents = [agent_in_short(view) for view in working[:SUMMARISED] if view is not own]
-        found.lanes = [lane_row(state, 0) for state in lanes[:SUMMARISED]]
-        found.lanes_left_out = max(0, len(lanes) - SUMMARISED)
+        found.agents = [out.agent_in_short(view) for view in working[: out.SUMMARISED] if view is not own]
+        found.lanes = [out.lane_row(state, 0) for state in lanes[: out.SUMMARISED]]
+        found.lanes_left_out = max(0, len(lanes) - out.SUMMARISED)
     else:
-        found.lanes = [lane_row(state) for state in lanes[:LANES_SHOWN]]
-        found.lanes_left_out = max(0, len(lanes) - LANES_SHOWN)
-        shown, found.agents_left_out = cut(busiest, limit)
-        found.agents = [agent_row(view) for view in shown]
+        found.lanes = [out.lane_row(state) for state in lanes[: out.LANES_SHOWN]]
+        found.lanes_left_out = max(0, len(lanes) - out.LANES_SHOWN)
+        shown, found.agents_left_out = out.cut(busiest, limit)
+        found.agents = [out.agent_row(view) for view in shown]
     if listed:
         views = {view.id: view for view in world.tasks}
-        some, found.tasks_left_out = cut(in_order(tasks), limit)
-        found.tasks = [task_row(task, views.get(task.spec.id)) for task in some]
+        some, found.tasks_left_out = out.cut(out.in_order(tasks), limit)
+        found.tasks = [out.task_row(task, views.get(task.spec.id)) for task in some]
     return found
 
 
 @tool("Usage, costs, retries and waits", read_only=True, idempotent=True)
-async def metrics(proxy: ProxyAccess, caller: Caller, args: MetricsInput) -> Metrics:
+async def metrics(proxy: ProxyAccess, caller: Caller, args: MetricsInput) -> out.Metrics:
     """What was used and what it cost, in total and by agent: tokens, dollars at public prices, retries, waits."""
     world = await proxy.world()
-    wanted = known_as(world, args.agent)
+    wanted = out.known_as(world, args.agent)
     views = [view for view in world.agents if wanted in (None, view.name)]
     if args.agent is not None and not views:
         raise unknown("agent", args.agent, [view.name for view in world.agents])
-    shown, left_out = cut(sorted(views, key=lambda view: -_amount(view, args.order)), args.limit)
+    shown, left_out = out.cut(sorted(views, key=lambda view: -_amount(view, args.order)), args.limit)
     totals = world.totals
-    return Metrics(
+    return out.Metrics(
         uptime_s=world.uptime_s,
-        totals=TotalsRow.of(
+        totals=out.TotalsRow.of(
             totals, wasted_tokens=totals.wasted.total, unpriced_tokens=totals.unpriced, **asdict(totals.usage)
         ),
         agents=[
-            AgentUsage.of(
+            out.AgentUsage.of(
                 view, agent=view.name, unpriced_tokens=view.unpriced, ttft_s=view.ttft_s, **asdict(view.usage)
             )
             for view in shown
         ],
         agents_left_out=left_out,
-        lanes=[_lane(each.state) for each in world.lanes[:LANES_SHOWN]],
-        lanes_left_out=max(0, len(world.lanes) - LANES_SHOWN),
+        lanes=[_lane(each.state) for each in world.lanes[: out.LANES_SHOWN]],
+        lanes_left_out=max(0, len(world.lanes) - out.LANES_SHOWN),
     )
 
 
@@ -160,17 +134,17 @@ def _amount(view: AgentView, order: str) -> float:
     return amount
 
 
-def _lane(state: LaneState) -> LaneMetrics:
+def _lane(state: LaneState) -> out.LaneMetrics:
     share = state.circuit_errors / state.circuit_results if state.circuit_results else None
-    return LaneMetrics.of(state, mean_ttft_s=state.mean_ttft_s, error_share=share)
+    return out.LaneMetrics.of(state, mean_ttft_s=state.mean_ttft_s, error_share=share)
 
 
 @tool("How to point a client at the proxy", read_only=True, idempotent=True)
-async def setup(proxy: ProxyAccess, caller: Caller, args: SetupInput) -> Setup:
+async def setup(proxy: ProxyAccess, caller: Caller, args: SetupInput) -> out.Setup:
     """What to paste so that a client (Claude Code, Codex, an SDK ...) sends its requests through this proxy."""
     if args.client is None:
-        rows = [ClientRow.of(each, client=each.name, what=each.summary) for each in CLIENTS.values()]
-        return Setup(said="Ask again with one of these as client.", clients=rows)
+        rows = [out.ClientRow.of(each, client=each.name, what=each.summary) for each in CLIENTS.values()]
+        return out.Setup(said="Ask again with one of these as client.", clients=rows)
     if args.client not in CLIENTS:
         raise unknown("client", args.client, CLIENTS)
     client = CLIENTS[args.client]
@@ -178,9 +152,9 @@ async def setup(proxy: ProxyAccess, caller: Caller, args: SetupInput) -> Setup:
     about = await proxy.about()
     token = about.agents_token or not is_loopback(about.address)
     found = instructions(client, about.address, agent, token, shell=args.shell)
-    return Setup(
+    return out.Setup(
         said=f"{client.title}, as the agent {agent}: paste one of these; the first is the shortest.",
-        snippets=[SnippetRow.of(each) for each in (*found.steps.snippets, found.check, found.steps.undo)],
+        snippets=[out.SnippetRow.of(each) for each in (*found.steps.snippets, found.check, found.steps.undo)],
         notes=[*found.steps.limits, *(f"{label}: {text}" for label, text in found.facts)],
     )
 
@@ -193,7 +167,7 @@ def _checked(name: str) -> str:
 
 
 @tool("Change a priority", idempotent=True)
-async def priority(proxy: ProxyAccess, caller: Caller, args: PriorityInput) -> Prioritised:
+async def priority(proxy: ProxyAccess, caller: Caller, args: PriorityInput) -> out.Prioritised:
     """Changes the priority of an agent or a task, also of queued requests."""
     if (args.agent is None) == (args.task is None):
         raise ToolError("give either agent or task")
@@ -202,11 +176,11 @@ async def priority(proxy: ProxyAccess, caller: Caller, args: PriorityInput) -> P
     command = SetTaskPriority(args.task, wanted) if args.task is not None else SetPriority(args.agent or "", wanted)
     await proxy.apply(command, caller.who)
     name = args.agent or f"Task {args.task}"
-    return Prioritised(said=f"{name} has priority {args.priority} now.")
+    return out.Prioritised(said=f"{name} has priority {args.priority} now.")
 
 
 @tool("Show or set a budget", destructive=True, idempotent=True)
-async def budget(proxy: ProxyAccess, caller: Caller, args: BudgetInput) -> Budgets:
+async def budget(proxy: ProxyAccess, caller: Caller, args: BudgetInput) -> out.Budgets:
     """Returns the budgets that apply to an agent, or all. With tokens or dollars it sets one, in place of the old one
     in both kinds. In a run you may lower your own, and set those of what you start.
     """
@@ -230,17 +204,17 @@ async def budget(proxy: ProxyAccess, caller: Caller, args: BudgetInput) -> Budge
         ceiling = amounts.ceiling(args.tokens, args.dollars, args.per, args.covers)
         said = f"The budget of {whose} is set: {ceiling}." if sets else f"The budget of {whose} is removed."
     world = await proxy.world()
-    found = _budgets(world, known_as(world, agent), pool=args.pool)
-    shown, left_out = cut(found, args.limit)
-    return Budgets(
+    found = _budgets(world, out.known_as(world, agent), pool=args.pool)
+    shown, left_out = out.cut(found, args.limit)
+    return out.Budgets(
         said=said or _summary(found, agent and label(agent)),
-        budgets=[budget_row(state) for state in shown],
+        budgets=[out.budget_row(state) for state in shown],
         budgets_left_out=left_out,
     )
 
 
 @tool("Read or change the knobs", destructive=True)
-async def config(proxy: ProxyAccess, caller: Caller, args: ConfigInput) -> Config:
+async def config(proxy: ProxyAccess, caller: Caller, args: ConfigInput) -> out.Config:
     """Returns knobs, circuits and whether all is paused, or changes one of them for everyone until the proxy ends."""
     command, said = _change(args)
     about = await proxy.about()
@@ -248,16 +222,16 @@ async def config(proxy: ProxyAccess, caller: Caller, args: ConfigInput) -> Confi
         await _check_writable(proxy)
         await proxy.apply(command, caller.who)
     world = await proxy.world()
-    return Config(
+    return out.Config(
         said=said,
         mode=world.mode,
-        circuits={lane.state.lane: lane.state.circuit for lane in world.lanes[:LANES_SHOWN]},
+        circuits={lane.state.lane: lane.state.circuit for lane in world.lanes[: out.LANES_SHOWN]},
         knobs=_knobs(world, command),
         read_only=about.read_only,
     )
 
 
-def _knobs(world: Snapshot, applied: Command | None) -> list[KnobRow]:
+def _knobs(world: Snapshot, applied: Command | None) -> list[out.KnobRow]:
     lanes = [lane.state for lane in world.lanes]
     rows = []
     for knob in KNOBS.values():
@@ -266,7 +240,7 @@ def _knobs(world: Snapshot, applied: Command | None) -> list[KnobRow]:
             # Snapshots are taken once a second, so they may not show it yet.
             changed = [name for name in values if applied.upstream in (None, name)]
             values |= dict.fromkeys(changed, applied.value)
-        rows.append(KnobRow.of(knob, knob=knob.name, values=values))
+        rows.append(out.KnobRow.of(knob, knob=knob.name, values=values))
     return rows
 
 
@@ -348,11 +322,11 @@ class _Room(Struct, frozen=True):
         return max(0, min(known) - self.waiting) if known else None
 
 
-def headroom(world: Snapshot, about: About, agent: str | None, upstream: str | None) -> Headroom:
+def headroom(world: Snapshot, about: About, agent: str | None, upstream: str | None) -> out.Headroom:
     """Return how many more agents and requests there is room for; `agent` is the caller's name, if known."""
     typical = world.totals.usage.total // world.totals.finished if world.totals.finished else None
     best = _best([_room(state) for state in lanes_of(world, agent, upstream)], typical)
-    budgets = [budget_row(state) for state in budgets_of(world, agent)]
+    budgets = [out.budget_row(state) for state in budgets_of(world, agent)]
     tokens = min((each.tokens_left for each in budgets if each.tokens_left is not None), default=None)
     dollars = min((each.dollars_left for each in budgets if each.dollars_left is not None), default=None)
     places = max(0, about.max_agents - live(world.agents)) if about.max_agents else None
@@ -366,7 +340,7 @@ def headroom(world: Snapshot, about: About, agent: str | None, upstream: str | N
     agents = min(bounds) if bounds else None
     tightest = ceiling(tokens, dollars)
     left = "" if tightest == "none" else f" The tightest budget leaves {tightest}."
-    return Headroom(
+    return out.Headroom(
         advice=blocked or _advice(agents, starts, places, affordable, best, world.queued) + left,
         agents_now=agents,
         requests_now=requests,

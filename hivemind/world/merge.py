@@ -19,29 +19,13 @@ from msgspec import Struct
 
 from hivemind.records import replace
 from hivemind.scheduler.events import BudgetState, FamilyHold, Hold, LaneState, WindowState
+from hivemind.world import snapshot as shown
 from hivemind.world.agents import add_model
 from hivemind.world.fleet import Member, MemberLane, lane_windows
 from hivemind.world.forecast import foreseen
 from hivemind.world.health import Alert
 from hivemind.world.lanes import CURVE_KEPT, order_of
 from hivemind.world.slow import merged_waits
-from hivemind.world.snapshot import (
-    AGENT_STATES,
-    QUEUE_SHOWN,
-    TASKS_SHOWN,
-    AgentView,
-    Alarm,
-    CurvePoint,
-    LaneView,
-    Line,
-    ModelView,
-    RecordingView,
-    Snapshot,
-    Tally,
-    TaskView,
-    TicketView,
-    Totals,
-)
 from hivemind.world.verdict import judged
 from hivemind.world.vitals import merged_vitals, tokens_limit
 
@@ -50,7 +34,7 @@ T = TypeVar("T")
 LINES_SHOWN = 200
 TICKETS_APART = 1000
 """A ticket's number is its proxy's, times this, plus the proxy's own number (:attr:`ProxyPart.number`)."""
-_RANKS = {state: rank for rank, state in enumerate(AGENT_STATES)}
+_RANKS = {state: rank for rank, state in enumerate(shown.AGENT_STATES)}
 _CIRCUITS = ("open", "half_open", "closed")
 
 
@@ -58,7 +42,7 @@ class ProxyPart(Struct, frozen=True):
     """One proxy's snapshot."""
 
     member: Member
-    snapshot: Snapshot
+    snapshot: shown.Snapshot
     number: int = 0
     """The proxy's own number below :data:`TICKETS_APART`, the same in each merge."""
     skew_s: float = 0.0
@@ -78,7 +62,7 @@ class ProxyPart(Struct, frozen=True):
         return (self.snapshot.wall - self.snapshot.at if self.epoch is None else self.epoch) + self.skew_s
 
 
-def merged(parts: Sequence[ProxyPart], address: str = "") -> Snapshot:
+def merged(parts: Sequence[ProxyPart], address: str = "") -> shown.Snapshot:
     """Return the snapshot of all parts at the moment of the first, on whose clock its times are.
 
     Raises: ValueError: there is no part.
@@ -94,7 +78,7 @@ def merged(parts: Sequence[ProxyPart], address: str = "") -> Snapshot:
         counts.update(each.task_counts)
     waiting = sorted(chain(*(each.queue for each in shared)), key=_order)
     lanes = _lanes(shared)
-    whole = Snapshot(
+    whole = shown.Snapshot(
         at=first.snapshot.at,
         wall=first.wall,
         uptime_s=max(each.uptime_s for each in snapshots),
@@ -103,7 +87,7 @@ def merged(parts: Sequence[ProxyPart], address: str = "") -> Snapshot:
         upstreams=tuple(dict.fromkeys(upstream for each in snapshots for upstream in each.upstreams)),
         lanes=lanes,
         slots=tuple(sorted((ticket for each in shared for ticket in each.slots), key=lambda ticket: -ticket.age_s)),
-        queue=tuple(waiting)[:QUEUE_SHOWN],
+        queue=tuple(waiting)[: shown.QUEUE_SHOWN],
         queued=sum(each.queued for each in snapshots),
         agents=merged_agents((part.member.label, part.snapshot.agents) for part in parts),
         lines=tuple(heapq.merge(*(each.lines for each in shared), key=lambda line: line.wall))[-LINES_SHOWN:],
@@ -150,11 +134,11 @@ class _Shared:
         """Return the number of a ticket among all."""
         return ticket * TICKETS_APART + self.part.number
 
-    def _ticket(self, ticket: TicketView) -> TicketView:
+    def _ticket(self, ticket: shown.TicketView) -> shown.TicketView:
         return replace(ticket, ticket=self.number(ticket.ticket), lane=self._lanes.get(ticket.lane, ticket.lane))
 
-    def _line(self, line: Line) -> Line:
-        return Line(
+    def _line(self, line: shown.Line) -> shown.Line:
+        return shown.Line(
             self.at(line.at),
             line.wall + self.part.skew_s,
             line.level,
@@ -165,7 +149,7 @@ class _Shared:
             line.by,
         )
 
-    def _alarm(self, alarm: Alarm) -> Alarm:
+    def _alarm(self, alarm: shown.Alarm) -> shown.Alarm:
         text = f"{self.part.member.label}: {alarm.text}"
         return replace(alarm, lane=self._lanes.get(alarm.lane, alarm.lane), text=text, since=self.at(alarm.since))
 
@@ -196,7 +180,7 @@ def _alerts(parts: Iterable[_Shared]) -> tuple[Alert, ...]:
     return tuple(sorted(found.values(), key=lambda alert: -alert.since))
 
 
-def _order(ticket: TicketView) -> tuple[float, ...]:
+def _order(ticket: shown.TicketView) -> tuple[float, ...]:
     return (ticket.position is None, *order_of(ticket.position, ticket), ticket.priority)
 
 
@@ -263,7 +247,7 @@ Rule = Callable[[Sequence[Any]], Any]
 whole."""
 _BY_CALLER = None
 """In place of a rule: the value follows from more than this field, so that the caller gives it."""
-_TALLY_RULES: Mapping[str, Rule] = {name: _total if name == "usage" else sum for name in Tally.__struct_fields__}
+_TALLY_RULES: Mapping[str, Rule] = {name: _total if name == "usage" else sum for name in shown.Tally.__struct_fields__}
 AGENT_RULES: Mapping[str, Rule | None] = {
     **_TALLY_RULES,
     "name": _first,
@@ -368,16 +352,16 @@ def _combined(parts: Sequence[T], rules: Mapping[str, Rule | None], **given: Any
 # --- Agents and tasks -------------------------------------------------------------------------------------------------
 
 
-def merged_agents(agents: Iterable[tuple[str, Iterable[AgentView]]]) -> tuple[AgentView, ...]:
+def merged_agents(agents: Iterable[tuple[str, Iterable[shown.AgentView]]]) -> tuple[shown.AgentView, ...]:
     """Return the agents of all machines, given by label; one that runs on several names them, and has their sums."""
-    found: dict[str, list[tuple[str, AgentView]]] = {}
+    found: dict[str, list[tuple[str, shown.AgentView]]] = {}
     for label, views in agents:
         for agent in views:
             found.setdefault(agent.name, []).append((label, agent))
     return tuple(_agent(each) for each in found.values())
 
 
-def _agent(found: Sequence[tuple[str, AgentView]]) -> AgentView:
+def _agent(found: Sequence[tuple[str, shown.AgentView]]) -> shown.AgentView:
     machines = tuple(label for label, _ in found)
     if len(found) == 1:
         return replace(found[0][1], machines=machines)
@@ -385,30 +369,30 @@ def _agent(found: Sequence[tuple[str, AgentView]]) -> AgentView:
     return _combined(latest, AGENT_RULES, machines=machines)
 
 
-def _tasks(parts: Sequence[ProxyPart]) -> tuple[TaskView, ...]:
+def _tasks(parts: Sequence[ProxyPart]) -> tuple[shown.TaskView, ...]:
     taken: set[str] = set()
-    tasks: list[TaskView] = []
+    tasks: list[shown.TaskView] = []
     for part in parts:
         ids = {task.id for task in part.snapshot.tasks}
         names = {name: f"{name}@{part.member.label}" for name in ids & taken}
         taken |= ids
         tasks += [_renamed(task, names) for task in part.snapshot.tasks] if names else part.snapshot.tasks
-    return tuple(tasks[-TASKS_SHOWN:])
+    return tuple(tasks[-shown.TASKS_SHOWN :])
 
 
-def _renamed(task: TaskView, names: Mapping[str, str]) -> TaskView:
+def _renamed(task: shown.TaskView, names: Mapping[str, str]) -> shown.TaskView:
     return replace(task, id=names.get(task.id, task.id), after=tuple(names.get(name, name) for name in task.after))
 
 
-def merged_models(parts: Iterable[Iterable[ModelView]]) -> tuple[ModelView, ...]:
+def merged_models(parts: Iterable[Iterable[shown.ModelView]]) -> tuple[shown.ModelView, ...]:
     """Return what was used of each model at all of them."""
-    models: dict[tuple[str, str], ModelView] = {}
+    models: dict[tuple[str, str], shown.ModelView] = {}
     for use in chain.from_iterable(parts):
         add_model(models, use)
     return tuple(models.values())
 
 
-def _recording(parts: Sequence[ProxyPart]) -> RecordingView | None:
+def _recording(parts: Sequence[ProxyPart]) -> shown.RecordingView | None:
     """Return the first journal in trouble, if any; each proxy writes its own."""
     for part in parts:
         journal = part.snapshot.recording
@@ -418,7 +402,7 @@ def _recording(parts: Sequence[ProxyPart]) -> RecordingView | None:
     return None
 
 
-def _totals(snapshots: Sequence[Snapshot]) -> Totals:
+def _totals(snapshots: Sequence[shown.Snapshot]) -> shown.Totals:
     """Return the sums of all; an agent that recovered at several proxies did once."""
     recovered = Counter(agent.name for each in snapshots for agent in each.agents if agent.recovered)
     saved = sum(each.totals.agents_recovered for each in snapshots) - (recovered.total() - len(recovered))
@@ -432,13 +416,13 @@ class _Found(Struct, frozen=True):
     """A proxy's lane, and how it stands to the fleet."""
 
     state: LaneState
-    curve: Sequence[CurvePoint]
+    curve: Sequence[shown.CurvePoint]
     at: Callable[[float], float]
     """Returns a moment of the curve on the clock of all."""
     lease: MemberLane | None
 
 
-def _lanes(parts: Sequence[_Shared]) -> tuple[LaneView, ...]:
+def _lanes(parts: Sequence[_Shared]) -> tuple[shown.LaneView, ...]:
     found: dict[str, list[_Found]] = {}
     for part in parts:
         for view in part.part.snapshot.lanes:
@@ -448,10 +432,12 @@ def _lanes(parts: Sequence[_Shared]) -> tuple[LaneView, ...]:
     return tuple(_lane(each) for each in found.values())
 
 
-def _lane(found: Sequence[_Found]) -> LaneView:
+def _lane(found: Sequence[_Found]) -> shown.LaneView:
     leases = [each.lease for each in found if each.lease is not None]
     leased = len(leases) == len(found)
-    return LaneView(_lane_state([each.state for each in found], leases if leased else ()), _curve(found, shared=leased))
+    return shown.LaneView(
+        _lane_state([each.state for each in found], leases if leased else ()), _curve(found, shared=leased)
+    )
 
 
 def _lane_state(states: Sequence[LaneState], leases: Sequence[MemberLane]) -> LaneState:
@@ -510,10 +496,10 @@ def _windows(states: Sequence[LaneState], leases: Sequence[MemberLane]) -> tuple
     return tuple(made)
 
 
-def _curve(lanes: Sequence[_Found], *, shared: bool) -> tuple[CurvePoint, ...]:
+def _curve(lanes: Sequence[_Found], *, shared: bool) -> tuple[shown.CurvePoint, ...]:
     """Return one curve by whole seconds: requests summed, and levels too unless the proxies share one."""
     found = [{int(each.at(point.at)): point for point in each.curve} for each in lanes]
-    latest: dict[int, CurvePoint] = {}
+    latest: dict[int, shown.CurvePoint] = {}
     made = []
     for second in sorted(set().union(*found)):
         marked = []
@@ -524,7 +510,7 @@ def _curve(lanes: Sequence[_Found], *, shared: bool) -> tuple[CurvePoint, ...]:
                 marked += [point] if point.mark else []
         levels = [point.level for point in latest.values()]
         made.append(
-            CurvePoint(
+            shown.CurvePoint(
                 float(second),
                 max(levels) if shared else sum(levels),
                 sum(point.active for point in latest.values()),

@@ -47,7 +47,7 @@ _COMMANDS = (
         *(b'{"v":1,"event":"JournalBegan","at":', b'{"v":1,"event":"Arrived","at":', b'"ticket":', b'"lane":"', b"\n"),
         *(b'{"v":1,"event":"Granted",', b'{"v":1,"event":"Finished",', b'{"v":1,"event":"AttemptFailed",', b"null"),
         b"-1",
-        *(b'{"v":1,"event":"Gap",', b'{"v":1,"event":"Carried",', b'{"v":2,"event":"', b"1e308", b'"at":0.0', b"\xff"),
+        *(b'{"v":1,"event":"Gap",', b'{"v":1,"event":"Carried",', b'{"v":3,"event":"', b"1e308", b'"at":0.0', b"\xff"),
     ],
     longest=16384,
 )

@@ -7,7 +7,7 @@ import os
 import threading
 from pathlib import Path
 
-from hivemind.journal.codec import event_of
+from hivemind.journal.codec import events_of
 from hivemind.journal.write.segment import Closed, JournalPart
 from hivemind.scheduler.events import Event, Granted, LaneReleased
 
@@ -37,7 +37,8 @@ class Disk:
 
     def events(self) -> list[Event]:
         """What stands in all sheets."""
-        return [event_of(line) for text in list(self.sheets.values()) for line in text.splitlines(keepends=True)]
+        lines = [line for text in list(self.sheets.values()) for line in text.splitlines(keepends=True)]
+        return [event for line in lines for event in events_of(line)]
 
 
 class MemorySheet(JournalPart):

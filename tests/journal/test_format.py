@@ -6,11 +6,13 @@ import math
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from hivemind.journal import codec as journal_format
-from hivemind.journal.codec import event_of, line_of
+from hivemind.journal.codec import encoded, event_of, events_of, line_of, lines_of
 from hivemind.journal.records import VERSION, RequestBody, ResponseBody
 from hivemind.scheduler import events as ev
+from hivemind.scheduler.types import Priority, Usage
 
 TEXT = 'Grüße, "世界" \\ \n \U0001f600 "body":"" ' * 20_000
 HEADERS = (("x", '"body":""'),)
@@ -70,3 +72,28 @@ UNLIMITED = ev.LaneState(
 def test_no_limit(event: ev.Event) -> None:
     """JSON has no infinity; what is read is what was written."""
     assert event_of(line_of(event)) == event
+
+
+OF = 7, "ann", "a:1"
+ARRIVED = ev.Arrived(1.0, *OF, "m", "m", Priority.NORMAL, False, 40, 180, path='/x?"attempt":1')
+GRANTED, CONTENT = ev.Granted(1.0, *OF, 1, 0.0), ev.FirstContent(2.0, *OF, 1.0, 0.5)
+FINISHED = ev.Finished(2.0, *OF, "m", 200, 1, Usage(40, output_tokens=180), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("events", "lines"),
+    [
+        ([ARRIVED, GRANTED, CONTENT, FINISHED], 2),
+        ([replace(ARRIVED, waited_s=2.0), GRANTED, replace(CONTENT, headed_s=None), FINISHED], 3),
+        ([ARRIVED, replace(GRANTED, waited_s=1.0), CONTENT, replace(FINISHED, at=3.0)], 4),
+        ([ARRIVED, replace(GRANTED, ticket=8), replace(CONTENT, ticket=77), FINISHED, replace(GRANTED, attempt=12)], 5),
+        ([GRANTED, ARRIVED, FINISHED, CONTENT, replace(FINISHED, usage=None), ARRIVED], 5),
+        ([ARRIVED, GRANTED, GRANTED, CONTENT, CONTENT, FINISHED, FINISHED, replace(FINISHED, usage=Usage(1, 2, 3))], 6),
+    ],
+)
+def test_two_events_in_a_line(events: list[ev.Event], lines: int) -> None:
+    """Where they came together, are of the same request, and what they say of it can't be taken for the other's."""
+    written = lines_of(encoded(events)).splitlines(keepends=True)
+    assert [event for line in written for event in events_of(line)] == events
+    assert len(written) == lines
+    assert len(lines_of(encoded([ARRIVED, GRANTED, CONTENT, FINISHED]))) < 560

@@ -166,7 +166,7 @@ def test_trees_rates_marks_and_lines(tmp_path: Path) -> None:
     ]
     path = written(tmp_path / "run.jsonl", events)
     with path.open("ab") as file:
-        file.write(b'{"v":2,"event":"Finished","at":5.5,"tick\n')
+        file.write(b'{"v":3,"event":"Finished","at":5.5,"tick\n')
     past = PastReader(path, prices).read("10 min", 6.0)
     assert {cost.name: (cost.requests, cost.spent.tokens) for cost in past.costs["tree"]} == {
         "lead": (2, 17),

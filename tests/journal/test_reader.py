@@ -133,10 +133,10 @@ def test_gaps(tmp_path: Path) -> None:
 def test_a_newer_version(tmp_path: Path) -> None:
     """Of a newer version everything that is known here is read, and it is told to update."""
     text = (
-        b"".join(line_of(event) for event in run()).replace(b'"v":2', b'"v":3').replace(b'"agent"', b'"hue":1,"agent"')
+        b"".join(line_of(event) for event in run()).replace(b'"v":3', b'"v":4').replace(b'"agent"', b'"hue":1,"agent"')
     )
     at(tmp_path).write_bytes(text)
-    newer = "written by a newer HiveMind (version 3, this one reads 2); update to see all"
+    newer = "written by a newer HiveMind (version 4, this one reads 3); update to see all"
     assert read(at(tmp_path)) == (run(), [f"{newer}; everything that is known here is read"])
     at(tmp_path).write_bytes(text.replace(b'"event":"Granted"', b'"event":"Waved"'))
     events, told = read(at(tmp_path))
@@ -146,12 +146,12 @@ def test_a_newer_version(tmp_path: Path) -> None:
 
 def test_a_newer_first_line(tmp_path: Path) -> None:
     """A first line that nobody can read here costs the time of day alone."""
-    text = b'{"v":3,"event":"JournalBegan","at":{"monotonic":1}}\n' + b"".join(line_of(event) for event in run()[1:])
+    text = b'{"v":4,"event":"JournalBegan","at":{"monotonic":1}}\n' + b"".join(line_of(event) for event in run()[1:])
     at(tmp_path).write_bytes(text)
     events, told = read(at(tmp_path))
     assert events == [open_journal(at(tmp_path)).began, *run()[1:]]
     assert told == [
-        "written by a newer HiveMind (version 3, this one reads 2); update to see all: 1 line isn't understood and left"
+        "written by a newer HiveMind (version 4, this one reads 3); update to see all: 1 line isn't understood and left"
         " out",
         "its first line can't be read, so times of day are guessed by its name",
     ]
@@ -262,7 +262,7 @@ def test_lines_a_little_out_of_order_stay(tmp_path: Path) -> None:
         (b'{"v":1,"event":"Journ', "holds no whole line: the program that wrote it was killed, or the disk was full"),
         (
             b'{"v":9,"event":"Begun"}\n{"v":9,"event":"More"}\n',
-            "is of version 9, and this HiveMind reads versions up to 2; update it",
+            "is of version 9, and this HiveMind reads versions up to 3; update it",
         ),
         (gzip.compress(b"x"), "is packed with gzip; unpack it first, as with gunzip -k"),
         (

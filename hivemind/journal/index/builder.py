@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hivemind.errors import UsageError
+from hivemind.journal.codec import BEGUN
 from hivemind.journal.files import parts_from
 from hivemind.journal.index.activity import COUNTED, MARKED, Marker, Seconds
 from hivemind.journal.index.index import Block, IndexWriter, Stale, header_of, open_index, seen_at
@@ -97,7 +98,7 @@ class Pass:
             if at > latest:
                 latest = at
             count += 1
-            if count >= due:
+            if count >= due and type(event) not in BEGUN:  # a place is the end of a line
                 self._at, self._count = latest, count
                 count, due = self._note()
         self._at, self._count = latest, count

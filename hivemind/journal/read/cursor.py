@@ -10,17 +10,7 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
-from hivemind.journal.codec import (
-    BOM,
-    BadLine,
-    Removed,
-    Unknown,
-    begins_of,
-    event_if_any,
-    event_of,
-    settings_removed,
-    version_of,
-)
+from hivemind.journal import codec
 from hivemind.journal.read.damage import LONGEST_S, Damage, EventOrder, OrderState
 from hivemind.journal.records import VERSION, Gap, JournalBegan, JournalEnded, RequestBody, ResponseBody
 from hivemind.journal.write.segment import being_written
@@ -138,56 +128,58 @@ def read_events(
     `order` corrects a clock that goes back, and a journal that begins in the midst of another.
     """
     latest, moved = order.at, order.moved
-    unwanted = tuple(begin for kind in without for begin in begins_of(kind))
+    unwanted = tuple(begin for kind in without for begin in codec.begins_of(kind))
     for number, line in enumerate(lines, 1):
         if unwanted and line.startswith(unwanted) and line.endswith(b"\n"):
             continue
         try:
-            event = event_of(line)
-        except Unknown:
+            events = codec.events_of(line)
+        except codec.Unknown:
             damage.newer += 1
-            damage.newer_version = max(damage.newer_version, version_of(line) or 0)
+            damage.newer_version = max(damage.newer_version, codec.version_of(line) or 0)
             continue
-        except Removed:
+        except codec.Removed:
             continue
-        except BadLine as error:
+        except codec.BadLine as error:
             mended = _mended(line, error, f"line {number:,} of {name}", damage)
             if mended is None:
                 continue
-            event = mended
-        kind = type(event)
-        if kind is Gap:
-            damage.gap(event.lost, event.why)  # type: ignore[attr-defined]  # a Gap
-        elif kind is JournalEnded:
-            damage.ended = True
-        elif kind is JournalBegan:
-            damage.newer_version = max(damage.newer_version, _newer(line))
-            damage.without_effect |= dict.fromkeys(settings_removed(line))
-            order.at = latest
-            order.begin(event, f"line {number:,} of {name}")  # type: ignore[arg-type]  # a JournalBegan
-            moved = order.moved
-        if moved or not 0.0 <= event.at - latest < LONGEST_S:
-            order.at = latest
-            event = order.put(event, f"line {number:,} of {name}")
-            latest, moved = order.at, order.moved
-        else:
-            latest = event.at
-        yield event
+            events = (mended,)
+        for event in events:
+            kind = type(event)
+            if kind is Gap:
+                damage.gap(event.lost, event.why)  # type: ignore[attr-defined]  # a Gap
+            elif kind is JournalEnded:
+                damage.ended = True
+            elif kind is JournalBegan:
+                damage.newer_version = max(damage.newer_version, _newer(line))
+                damage.without_effect |= dict.fromkeys(codec.settings_removed(line))
+                order.at = latest
+                order.begin(event, f"line {number:,} of {name}")  # type: ignore[arg-type]  # a JournalBegan
+                moved = order.moved
+            if moved or not 0.0 <= event.at - latest < LONGEST_S:
+                order.at = latest
+                put = order.put(event, f"line {number:,} of {name}")
+                latest, moved = order.at, order.moved
+                yield put
+            else:
+                latest = event.at
+                yield event
     order.at = latest
 
 
 def _newer(line: bytes) -> int:
-    version = version_of(line.removeprefix(BOM).strip(b"\0")) or 0
+    version = codec.version_of(line.removeprefix(codec.BOM).strip(b"\0")) or 0
     return version if version > VERSION else 0
 
 
-def _mended(line: bytes, error: BadLine, where: str, damage: Damage) -> Event | None:
+def _mended(line: bytes, error: codec.BadLine, where: str, damage: Damage) -> Event | None:
     """What a bad line holds after all. Noted as damage, but for a mark that editors leave at the start of a file."""
-    plain = line.removeprefix(BOM)
+    plain = line.removeprefix(codec.BOM)
     if not plain.strip():
         return None
     nuls = plain.startswith(b"\0") or plain.rstrip(b"\r\n").endswith(b"\0")
-    event = event_if_any(plain.strip(b"\0\r\n")) if nuls or plain is not line else None
+    event = codec.event_if_any(plain.strip(b"\0\r\n")) if nuls or plain is not line else None
     if event is not None and not nuls:
         return event
     if not nuls and len(line) < LONGEST_LINE and not line.endswith(b"\n"):
