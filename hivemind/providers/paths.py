@@ -130,12 +130,7 @@ _FREE_POSTS = re.compile(
             _VERSION + rb"/fine_tuning/(?:alpha/graders/validate|jobs/" + _ID + rb"/(?:pause|resume))",
             _VERSION + rb"/evals/" + _ID + rb"/runs/" + _ID + rb"(?:/cancel)?",
             _VERSION + rb"/threads/" + _ID + rb"/runs/" + _ID + rb"/cancel",
-            _VERSION
-            + rb"/(?:[a-zA-Z_]+/"
-            + _ID
-            + rb"/)*(?:batches|operations|batchPredictionJobs)/"
-            + _ID
-            + rb":cancel",
+            _VERSION + rb"/(?:[a-zA-Z_]+/[^/]+/)*(?:batches|operations|batchPredictionJobs)/[^/:]+:cancel",
             # Ollama's own models.
             rb"^/api/(?:show|pull|push|create|copy|delete)",
             rb"^/api/blobs/" + _ID,
