@@ -506,11 +506,21 @@ def _died(agent: AgentView, seen: bool) -> Finding:
     return Finding("note" if seen else "degraded", "agent_died", f"{agent.name} died{how}", agent.name, ends)
 
 
+def _all_hung(lane: LaneState, hung: Counter[str]) -> bool:
+    return lane.level - 1 < lane.active <= hung[lane.lane]
+
+
 def _of_hung(snapshot: Snapshot) -> Iterator[Finding]:
-    for ticket in snapshot.slots:
-        if ticket.state == HUNG:
-            text = f"{ticket.agent} is hung: nothing has come for {_seconds(ticket.silent_s)}"
-            yield Finding("degraded", "hung", text, ticket.agent, "until it goes on, times out or is cut")
+    """Yield those that are hung, the longest first. Where they are all of a lane's that are in flight, nothing of it is
+    sent until one ends: a cut level doesn't rise without answers."""
+    hung = sorted((each for each in snapshot.slots if each.state == HUNG), key=lambda each: -each.silent_s)
+    counts = Counter(each.lane for each in hung)
+    stuck = {view.state.lane: view.state.waiting for view in snapshot.lanes if _all_hung(view.state, counts)}
+    for ticket in hung:
+        text = f"{ticket.agent} is hung: nothing has come for {_seconds(ticket.silent_s)}"
+        if waits := stuck.get(ticket.lane):
+            text += f"; nothing else is in flight, and {plural(waits, 'request')} can't be sent"
+        yield Finding("degraded", "hung", text, ticket.agent, "until it goes on, times out or is cut")
 
 
 # --- Waits -----------------------------------------------------------------------------------------------------------

@@ -134,14 +134,16 @@ def test_a_change_is_told_with_its_age() -> None:
 
 @pytest.mark.parametrize("begun", [False, True])
 async def test_what_may_become_of_a_hung_request(begun: bool) -> None:
-    """It can be sent again until its answer has begun, and cut in any case."""
+    """It can be sent again until its answer has begun, and cut in any case, whichever agent is selected."""
     calm = world()
     (slot,) = (each for each in calm.slots if each.agent == "alice")
     slots = [replace(slot, state=HUNG, begun=begun) if each is slot else each for each in calm.slots]
     agents = [replace(each, state=HUNG) if each.name == "alice" else each for each in calm.agents]
     source = FakeSource(replace(calm, slots=tuple(slots), agents=tuple(agents)))
     async with screen(source, (160, 45)) as pilot:
-        await press(pilot, "X")
+        await press(pilot, "end X")
+        assert pilot.app.view.agent is not None
+        assert pilot.app.view.agent.name != "alice"
         assert ("retry it" in seen(pilot, "overlay")) is not begun
         await press(pilot, "r X c" if begun else "r")
     assert source.applied == [CutRequest("alice", slot.ticket, retry=not begun)]

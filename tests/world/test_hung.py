@@ -115,6 +115,17 @@ def test_a_hung_request_is_seen_everywhere() -> None:
     assert world.keep(34.0).tickets[0].state == "waiting"  # journals keep what came
 
 
+def test_that_hung_requests_hold_all_slots_is_said() -> None:
+    """The longest first: nothing waits for a slot that opens by itself."""
+    lane = state(windows=LIMITED.lanes[0].windows, active=2, level=2.0)
+    events = [LIMITED, *asks(1, 2.0, agent="bob"), *asks(2, 0.0), arrived(3, "cy", 3.0)]
+    world = told(*events, sampled(4.0, lane))
+    text = "DEGRADED ann is hung: nothing has come for 40 s; nothing else is in flight, and 1 request can't be sent"
+    assert world.snapshot(40.0).verdict.text.startswith(text)
+    world = told(*events, *asks(4, 39.0, agent="dan"), sampled(39.0, lane))
+    assert "nothing else" not in world.snapshot(40.0).verdict.text
+
+
 def test_what_was_hung_and_ended_is_that_no_longer() -> None:
     world = told(LIMITED, *asks(1, 0.0))
     assert only_agent(world.snapshot(40.0)).state == "hung"

@@ -88,8 +88,8 @@ def stop(view: View, meant: frozenset[str] = frozenset()) -> list[Command]:
 
 
 def to_cut(view: View) -> TicketView:
-    """Return the request in flight that is meant: the selected one, or of the selected agent the one of which nothing
-    has come for the longest. Raises: Rejected."""
+    """Return the request in flight that is meant: on the pages of requests the selected one; else one that is hung, of
+    the selected agent before others; else the selected agent's. Raises: Rejected."""
     if view.page in ("requests", "request"):
         request = view.request
         found = [each for each in view.snapshot.slots if request is not None and each.ticket == request.ticket]
@@ -97,10 +97,10 @@ def to_cut(view: View) -> TicketView:
             raise Rejected("the selected request isn't in flight, so there is nothing to cut")
         return found[0]
     (agent, *_) = agents_of(view)
-    found = [each for each in view.snapshot.slots if each.agent == agent.name]
+    found = [each for each in view.snapshot.slots if each.agent == agent.name or each.state == HUNG]
     if not found:
-        raise Rejected(f"{agent.name} has no request in flight to cut")
-    return max(found, key=lambda ticket: (ticket.state == HUNG, ticket.silent_s))
+        raise Rejected(f"{agent.name} has no request in flight to cut, and none is hung")
+    return max(found, key=lambda ticket: (ticket.state == HUNG, ticket.agent == agent.name, ticket.silent_s))
 
 
 def budget(view: View, text: str, meant: frozenset[str] = frozenset()) -> list[Command]:

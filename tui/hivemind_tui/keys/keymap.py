@@ -375,7 +375,7 @@ def _to_cut(view: View) -> bool:
 def _hung(view: View) -> bool:
     if view.page in ("requests", "request"):
         return view.request is not None and view.request.state == HUNG
-    return view.agent is not None and view.agent.state == HUNG
+    return any(ticket.state == HUNG for ticket in view.snapshot.slots)
 
 
 def _task_open(view: View) -> bool:
