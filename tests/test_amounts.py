@@ -42,7 +42,7 @@ def test_what_people_type(text: str, wanted: WantedBudget) -> None:
         ("lots", "'lots' is no budget; it is 200k, $5, $5/day, 200k,$5 or none, per run, day, month or ever"),
         ("", "is no budget"),
         ("5/week", "is no budget"),
-        ("5k,6k", "is no budget"),
+        ("5k,6k", "a budget has one limit in tokens, in one period"),
         ("-5k", "is no budget"),
         ("0", "a budget is from 1 to"),
         ("$0", "a budget is above $0"),

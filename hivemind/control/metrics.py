@@ -161,8 +161,7 @@ def _histogram(name: str, help_text: str, found: Histogram) -> Metric:
 
     bounds = [*(str(float(bound)) for bound in BOUNDS_S), "+Inf"]
     buckets = list(zip(bounds, accumulate(found.bins), strict=True))
-    family = HistogramMetricFamily("hivemind_" + name, help_text, buckets=buckets, sum_value=found.sum_s)
-    made: Metric = family
+    made: Metric = HistogramMetricFamily("hivemind_" + name, help_text, buckets=buckets, sum_value=found.sum_s)
     return made
 
 

@@ -57,7 +57,9 @@ def parse_budget(text: str) -> WantedBudget:
         found = _AMOUNT.fullmatch(amount.strip())
         kind = "dollars" if found is not None and (found["money"] or found["dollars"]) else "tokens"
         odd = found is None or (found["money"] and (found["tokens"] or found["dollars"]))
-        if found is None or odd or kind in amounts or (slash and period.strip() not in get_args(Period)):
+        if kind in amounts:
+            raise ValueError(f"{text.strip()[:40]!r}: a budget has one limit in {kind}, in one period")
+        if found is None or odd or (slash and period.strip() not in get_args(Period)):
             raise ValueError(f"{text.strip()[:40]!r} is no budget; it is {_EXAMPLES}, per run, day, month or ever")
         amounts[kind] = parse_number(found["number"])
         periods |= {period.strip()} if slash else set()
@@ -106,9 +108,8 @@ def ceiling(tokens: int | None, money: float | None, per: str | None = None, cov
     """`200,000 tokens and $5.00 a day`; `none` where there is no ceiling of either kind."""
     parts = [plural(tokens, "token")] if tokens is not None else []
     parts += [dollars(money)] if money is not None else []
-    if not parts:
+    if not (text := " and ".join(parts)):
         return "none"
-    text = " and ".join(parts)
     text += f" {_A_PERIOD[per]}" if per is not None else ""
     return f"{text} with all that it starts" if covers == "subtree" else text
 

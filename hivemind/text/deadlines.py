@@ -8,7 +8,7 @@ from datetime import datetime
 
 _UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 _PART = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?(s|min|m|h|d) ?", re.ASCII)
-_CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)", re.ASCII)
+_CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?", re.ASCII)
 _LONGEST_S = 366 * 86_400.0
 FORMS = "must be a span of time (90s, 1h30m), a time of day (18:00), or a date with a time (2026-12-24T18:00)"
 
@@ -37,7 +37,8 @@ def moment_of(text: str, wall: float) -> float | None:
         return wall + sum(float(number) * _UNITS[unit] for number, unit in parts)
     if clock := _CLOCK.fullmatch(given):
         today = time.localtime(wall)
-        days = [(*today[:2], today.tm_mday + more, int(clock[1]), int(clock[2]), 0, 0, 0, -1) for more in (0, 1)]
+        hour, minute, second = (int(part or 0) for part in clock.groups())
+        days = [(*today[:2], today.tm_mday + more, hour, minute, second, 0, 0, -1) for more in (0, 1)]
         return next((at for at in map(time.mktime, days) if at > wall), None)
     try:
         return datetime.fromisoformat(given).timestamp() if given[4:5] == "-" else None

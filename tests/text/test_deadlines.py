@@ -24,7 +24,7 @@ WALL = 1_790_000_000.0
         ("2026-09-21T14:13:30Z", 10.0),
         ("2026-09-21 16:13:30+02:00", 10.0),
         (time.strftime("%H:%M", time.localtime(WALL + 3600)), 3600 - WALL % 60),
-        (time.strftime("%H:%M", time.localtime(WALL - 3600)), 82_800 - WALL % 60),
+        (time.strftime("%H:%M:%S", time.localtime(WALL - 3600)), 82_800.0),
     ],
 )
 def test_what_states_a_deadline(text: str, in_s: float) -> None:

@@ -214,7 +214,7 @@ def _deadline(text: str | None) -> float | None:
     try:
         return None if text is None else parse_deadline(text, time.time())
     except ValueError as error:
-        raise UsageError(f"--deadline {text}: {error}") from None
+        raise UsageError(f"--deadline {text or repr(text)}: {error}") from None
 
 
 def _budget(text: str | None) -> WantedBudget | None:
