@@ -109,6 +109,7 @@ def marks_of(event: Commanded, upstreams: Mapping[str, str]) -> Mapping[str, str
 
 
 _IN_NO_LINE = ("held", "backoff", "first_write")
+_BEFORE_CIRCUIT = ("paused", "rate_limited")
 
 
 def order_of(position: int | None, hold: Hold | TicketView) -> tuple[float, float]:
@@ -123,18 +124,16 @@ class Queue:
         self.at = 0.0
         """When the last sample was taken."""
         self._holds: dict[int, tuple[int, Hold]] = {}
-        """By ticket, its place among those in the lane's line, from 1, and what holds it."""
+        """By ticket, how many of its lane went first in the last sample, and what holds it."""
 
     def sampled(self, at: float, lanes: Iterable[LaneState], tickets: Mapping[int, TicketFold]) -> None:
         """Take over what holds each ticket, and note with these tickets if that changed."""
         self.at = at
         self._holds = holds = {}
         for lane in lanes:
-            place = 0
             # Where the rate window of one family is used up, tickets of the others overtake.
             for ahead, hold in enumerate(sorted(lane.upcoming, key=lambda hold: order_of(None, hold))):
-                place += hold.gate not in _IN_NO_LINE
-                holds[hold.ticket] = (place, hold)
+                holds[hold.ticket] = (ahead, hold)
                 ticket = tickets.get(hold.ticket)
                 if ticket is not None:
                     ticket.held(at, hold, ahead, lane)
@@ -158,18 +157,27 @@ class Queue:
         rest = [each for each in rest if each.arrived.ticket in by_number]
         return (first + rest)[:most]
 
-    def holding(self, ticket: TicketFold, at: float, mode: str, *, paused: bool) -> Held:
-        """Return what holds a waiting ticket; without a sample that says so, what follows from the ticket's state, and
-        from whether its agent is paused."""
-        position, hold = self._holds.get(ticket.arrived.ticket, (None, None))
-        if hold is None or ticket.since > self.at:
+    def holding(
+        self, ticket: TicketFold, at: float, mode: str, place: int, *, paused: bool, circuit: LaneState | None
+    ) -> Held:
+        """Return what holds a waiting ticket that has this place in its lane; without a sample that says so, what
+        follows from the ticket's state, and from whether its agent is paused. `circuit` is its lane if that is open: it
+        may have opened after the sample."""
+        _, hold = self._holds.get(ticket.arrived.ticket, (None, None))
+        if ticket.since > self.at:
+            hold = None
+        in_line = hold is not None and hold.gate not in _IN_NO_LINE
+        gate = "" if hold is None else hold.gate
+        if circuit is not None and mode != "paused" and gate not in (*_BEFORE_CIRCUIT, "circuit"):
+            return "circuit", circuit.circuit_reopens_in_s, place if in_line else None, None
+        if hold is None:
             if ticket.retry_at is not None:
                 return "backoff", max(0.0, ticket.retry_at - at), None, None
             return "held" if paused else "paused" if mode == "paused" else "slot", None, None, None
         passed_s = at - self.at
         return (
-            hold.gate if hold.gate in GATES else "slot",
+            gate if gate in GATES else "slot",
             None if hold.opens_in_s is None else max(0.0, hold.opens_in_s - passed_s),
-            None if hold.gate in _IN_NO_LINE else position,
+            place if in_line else None,
             None if hold.estimate_s is None else max(0.0, hold.estimate_s - passed_s),
         )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from operator import attrgetter
 from typing import Any
@@ -45,11 +45,12 @@ from hivemind.world.snapshot import (
     Requests,
     Snapshot,
     Tally,
+    TicketView,
     Totals,
 )
 from hivemind.world.state import Capture, Carried, Counts, WorldState, counted
 from hivemind.world.tasks import TaskBook
-from hivemind.world.tickets import STOPPED, Held, TicketFold
+from hivemind.world.tickets import STOPPED, TicketFold
 from hivemind.world.verdict import judged
 from hivemind.world.vitals import VitalsFold, copied, tokens_limit
 
@@ -644,7 +645,7 @@ class World:
             upstreams=self._upstreams,
             lanes=lanes,
             slots=tuple([ticket.ticket_view(at) for ticket in tickets if ticket.in_flight and notable <= ticket.hung]),
-            queue=tuple([ticket.ticket_view(at, self._held(ticket, at, mode)) for ticket in shown]),
+            queue=tuple(self._waiting_views(shown, at, mode, lanes)),
             queued=len(waiting),
             agents=tuple([self._agent_view(agent, at, ended) for agent in agents]),
             lines=tuple(self._lines),
@@ -701,8 +702,18 @@ class World:
                 state = replace(state, active=counts[0], waiting=counts[1], retrying=counts[2])
             yield LaneView(state, tuple(self._curves.points.get(key, ())))
 
-    def _held(self, ticket: TicketFold, at: float, mode: str) -> Held:
-        return self._queue.holding(ticket, at, mode, paused=self._agents[ticket.arrived.agent].held)
+    def _waiting_views(
+        self, shown: Iterable[TicketFold], at: float, mode: str, lanes: Iterable[LaneView]
+    ) -> Iterator[TicketView]:
+        """Yield the tickets of the queue with what holds them, and their places among those of their lanes."""
+        open_circuits = {lane.state.lane: lane.state for lane in lanes if lane.state.circuit == "open"}
+        places = Counter[str]()
+        for ticket in shown:
+            lane, paused = ticket.arrived.lane, self._agents[ticket.arrived.agent].held
+            circuit, place = open_circuits.get(lane), places[lane] + 1
+            held = self._queue.holding(ticket, at, mode, place, paused=paused, circuit=circuit)
+            places[lane] += held[2] is not None
+            yield ticket.ticket_view(at, held)
 
     def _agent_view(self, agent: AgentFold, at: float, ended: set[str]) -> AgentView:
         task, pending = self._tasks.of(agent.name)

@@ -129,6 +129,12 @@ def test_names_are_the_glossarys_words(folder: str) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_screens_say_setting() -> None:
+    """Where commands and pages say knob."""
+    screens = (ROOT / "tests/tui/golden").glob("*.txt")
+    assert not [path.name for path in screens if re.search(r"\bknobs?\b", path.read_text("utf-8"))]
+
+
 def test_pages_say_it_too() -> None:
     """The manual, but for what is measured there."""
     wrong: list[str] = []

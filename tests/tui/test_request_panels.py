@@ -10,6 +10,7 @@ from tui.kit import text
 from tui.worlds import empty_world, world
 
 from hivemind.records import replace
+from hivemind.scheduler.types import Usage
 from hivemind_tui.commands import navigation
 from hivemind_tui.panels import agent_page, request_page, request_table
 from hivemind_tui.render.bars import ending
@@ -128,6 +129,16 @@ def test_wait_that_goes_on_counts() -> None:
     """A request that still stands in the queue shows how long, though no grant has ended that wait."""
     row = next(row for row in text(request_table.render(of_all(), 160, 9, PLAIN)).splitlines() if "#202" in row)
     assert row.count("41s") == 2
+
+
+def test_the_output_of_a_retried_stream_is_that_of_its_present_attempt() -> None:
+    """In its row as on its cards: what the failed attempt has stated is no part of the answer."""
+    view = of_request("streaming")
+    assert view.request is not None
+    one = replace(view.request, usage=Usage(9, 1), output_tokens=142, ended_at=None)
+    view = replace(view, requests=(one,), requests_shown=(one,))
+    for render in (request_table.render, request_page.render_card, request_page.render_timeline):
+        assert "≈142" in text(render(view, 160, 12, PLAIN))
 
 
 def test_forgotten_request() -> None:

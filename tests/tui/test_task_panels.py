@@ -171,11 +171,11 @@ def test_the_header_tells_of_pool_and_tasks() -> None:
     """How far the graph is, what failed, and what is left for all together."""
     full = replace(processes(), task_counts=Counter(running=2, done=30, failed=1, waiting=7))
     rows = text(header.render(View(full), 160, 2, Pen()))
-    assert "pool 88% of $20 today" in rows
+    assert "budget 88% of $20 today" in rows
     assert "tasks 30/40 2 run 1 failed" in rows
-    assert "pool" not in text(header.render(View(world()), 160, 2, Pen()))
+    assert "budget" not in text(header.render(View(world()), 160, 2, Pen()))
     spent = replace(full, pool=replace(POOL, per="run", used_dollars=30.0))
-    assert "pool 150% of $20 " in text(header.render(View(spent), 80, 2, Pen()))
+    assert "budget 150% of $20 this run" in text(header.render(View(spent), 80, 2, Pen()))
 
 
 def test_what_a_cancelled_task_takes_with_it_is_named() -> None:

@@ -99,12 +99,20 @@ def test_the_longest_wait_is_no_shorter_than_the_one_that_is_told() -> None:
     """The series doesn't count waits that aren't over, but the figure does."""
     tile = text(busy(wait_p95_s=34.0, series={"wait_p95_s": (2.7, 15.0)}), 160, 3)
     assert "p95 34s" in tile
-    assert "max 34s" in tile
+    assert "max 34s 1m" in tile
 
 
 def test_the_peak_is_no_less_than_the_figure() -> None:
     """A figure may count what its series doesn't have yet."""
-    shown = text(busy(error_share=0.41, requests_per_s=88.0, series={**VITALS.series, "error_share": (0.22,)}), 160, 3)
+    shown = text(busy(error_share=0.41, requests_per_s=88.0, series={**VITALS.series, "error_share": (0.22,)}), 200, 3)
     assert "41 %" in shown
-    assert "max 41 %" in shown
+    assert "max 41 % 1m" in shown
     assert "max 88.0/s" in shown
+
+
+def test_tiles_say_which_time_their_figures_are_of() -> None:
+    """The last minute, and for the peak the span that its sparkline shows."""
+    tiles = text(busy(tasks=0, step_s=60.0, series={"error_share": (0.1,) * 60}), 160, 3)
+    assert "ERRORS 1m" in tiles
+    assert "max 13 % 1h" in tiles
+    assert "errors 1m 13 %" in text(busy(), 150, 1)

@@ -59,7 +59,7 @@ def test_a_waiting_ticket_shows_the_gate_that_holds_it(gate: str) -> None:
     holds = (hold(9, estimate_s=1.0), hold(1, gate, opens_in_s=4.0, estimate_s=6.0))
     world = told(arrived(), sampled(1.0, state(upcoming=holds)))
     ticket = only_ticket(world.snapshot(3.0))
-    position = None if gate in ("held", "backoff", "first_write") else 2
+    position = None if gate in ("held", "backoff", "first_write") else 1
     assert (ticket.gate, ticket.position, ticket.gate_opens_in_s, ticket.estimate_s) == (gate, position, 2.0, 4.0)
     late = only_ticket(world.snapshot(30.0))
     assert (late.gate_opens_in_s, late.estimate_s) == (0.0, 0.0)
@@ -75,6 +75,18 @@ def test_a_sample_says_nothing_of_a_ticket_that_has_moved_since() -> None:
     world.apply(again)
     ticket = only_ticket(world.snapshot(4.0))
     assert (ticket.gate, ticket.gate_opens_in_s, ticket.position, ticket.estimate_s) == ("backoff", 1.0, None, 2.5)
+
+
+@pytest.mark.parametrize("gate", GATES)
+def test_an_open_circuit_keeps_all_that_wait(gate: str) -> None:
+    """As the scheduler says of it, though it opened after the last sample and requests left the queue before."""
+    holds = (hold(8), hold(9), hold(1, gate, estimate_s=6.0))
+    opened = ev.CircuitChanged(2.0, LANE, "open", "errors", reopens_in_s=5.0)
+    world = told(arrived(), sampled(1.0, state(upcoming=holds)), opened, arrived(2, agent="bo", at=2.5))
+    first, newcomer = world.snapshot(3.0).queue
+    assert (newcomer.gate, newcomer.gate_opens_in_s, newcomer.position) == ("circuit", 4.0, None)
+    assert first.gate == (gate if gate in ("paused", "rate_limited") else "circuit")
+    assert first.position in (None, 1)
 
 
 def test_one_whose_turn_has_come_waits_for_its_slot() -> None:

@@ -181,7 +181,7 @@ KEYS: tuple[Key, ...] = (
     _steer("release", "r", "send('release')", "end wait", "end the provider's wait (Retry-After) or used-up window"),
     _lane("lane", "tab", "lane(1)", "lane", "next lane: another upstream, or another of its credentials"),
     _lane("lane_back", "", "lane(-1)", "", "lane before"),
-    _steer("write", "W", "write", "write", "write knobs to hivemind.toml; shows the change first", group="tuning"),
+    _steer("write", "W", "write", "write", "write settings to hivemind.toml; shows the change first", group="tuning"),
     # All traffic
     Key("acknowledge", "A", "alerts", "alerts", "list the alerts, and acknowledge them", "traffic", _NO_WHAT_IF),
     _traffic("note", "", "note", "note", "write a note on the curve, into log, journal and report"),

@@ -209,7 +209,6 @@ def spent(requests: Sequence[RequestView], axis: Axis, at: float) -> tuple[list[
             continue
         last, output = attempts[-1], request.output_tokens
         if usage is not None:
-            output = usage.output_tokens
             cell = int(last.granted_at * scale - base)
             cell = 0 if cell < 0 else edge if cell > edge else cell
             taken[cell] += usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens

@@ -30,7 +30,7 @@ _PAGES = (
     ("1", "what runs, what waits and why, and how the provider's limits stand"),
     ("2", "agents: what each does, costs and waits for; hold, boost, stop or budget one"),
     ("3", "requests: attempts, errors and waits of each"),
-    ("4", "the knobs of concurrency, retries and the circuit, and what a change does"),
+    ("4", "the settings of concurrency, retries and the circuit, and what a change does"),
     ("5", "the log: filter, search and scroll back"),
     ("6", "tasks of the agents and what they depend on"),
     ("7", "proxies that share the key"),

@@ -104,6 +104,8 @@ def _legend(whole: TokenSpending, lost: int, pen: Pen) -> list[str]:
     found = []
     if whole.lost or whole.saved:
         found.append("saved: by the order of requests; lost: cached prompts that expired, or were left by a switch")
+    if whole.wasted:
+        found.append("wasted: tokens of attempts that failed")
     if whole.unpriced:
         found.append(f"+ {short_count(whole.unpriced)} tokens come on top, of models whose price isn't known")
     if whole.estimated:

@@ -218,8 +218,7 @@ def _pool(snapshot: Snapshot) -> list[Chunk]:
     if state is None:
         return []
     nearest = ceilings(state)[0]
-    per = "" if state.per == "run" else f" {period(state)}"
-    spans = [*named("pool", figures(nearest.share), nearest.role), (f" of {nearest.of}{per}", "dim")]
+    spans = [*named("budget", figures(nearest.share), nearest.role), (f" of {nearest.of} {period(state)}", "dim")]
     return [(5 if nearest.role == "text" else 0, spans)]
 
 
@@ -286,8 +285,13 @@ def _of_level(active: int, level: float) -> str:
 
 def _second(view: View, width: int, pen: Pen) -> Strip:
     """Return the pages at the left and as many totals as fit; the other pages' names give way to them."""
-    for names, rank, brief in ((PAGES, _WITH_NAMES, False), ((view.trail[0],), 0, False), ((view.trail[0],), 0, True)):
-        totals, tabs = _totals(view, brief), _tabs(view, names)
+    here = (view.trail[0],)
+    for names, rank, of_agents in (
+        (PAGES, _WITH_NAMES, "agents recovered by retries"),
+        (here, 0, "agents recovered"),
+        (here, 0, "recovered"),
+    ):
+        totals, tabs = _totals(view, of_agents), _tabs(view, names)
         if cells_of(tabs) + sum(cells_of(chunk) + 3 for least, chunk in totals if least <= rank) <= width:
             break
     left = cells_of(tabs)
@@ -308,7 +312,7 @@ def _tabs(view: View, named: tuple[str, ...]) -> list[Span]:
     return spans
 
 
-def _totals(view: View, brief: bool) -> list[Chunk]:
+def _totals(view: View, of_agents: str) -> list[Chunk]:
     """Return the totals since start; failures and what retries avoided, if anything, are always shown. An agent's death
     that was acknowledged isn't told any more."""
     snapshot, totals = view.snapshot, view.snapshot.totals
@@ -316,7 +320,7 @@ def _totals(view: View, brief: bool) -> list[Chunk]:
     seen = raised - {alert.about for alert in unacknowledged(snapshot.alerts) if alert.rule == "died"}
     died = sum(agent.state == "died" and agent.name not in seen for agent in snapshot.agents)
     blind = not totals.failed and view.lacks("refusals")
-    recovered = "recovered" if brief else "agent recovered" if totals.agents_recovered == 1 else "agents recovered"
+    recovered = of_agents.replace("agents", "agent") if totals.agents_recovered == 1 else of_agents
     chunks: list[Chunk] = [
         (6, counted(short_count(totals.requests), "request" if totals.requests == 1 else "requests", "strong")),
         (5, counted(short_count(totals.finished), "answered", "ok")),
@@ -343,5 +347,5 @@ def _used(totals: Totals) -> list[Chunk]:
         (4, counted(spent, "spent", "strong")),
         (9, counted(short_dollars(totals.order_saved), "saved by order", "ok") if totals.order_saved else []),
         (9, counted(short_dollars(expired), "of cached prompts lost", "wait") if expired else []),
-        (8, named("wasted", short_count(totals.wasted.total), "wait" if totals.wasted.total else "dim")),
+        (8, counted(short_count(totals.wasted.total), "tokens of failed tries", "wait") if totals.wasted.total else []),
     ]

@@ -29,7 +29,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     cells, rows = pen.body_size(width, height)
     lane = view.lane
     if lane is None:
-        return pen.message("Tuning", "Knobs belong to a lane, and the first request opens one.", width, height)
+        return pen.message("Tuning", "Settings belong to a lane, and the first request opens one.", width, height)
     now, first = lane.state.knobs, view.untuned.get(lane.state.upstream, {})
     changed = tuned(first, now)
 
@@ -49,7 +49,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
         scope = "every upstream" if KNOBS[view.knob].shared else f"{lane.state.upstream}, future lanes included"
         how = f"left right {step(view.knob)}, enter types; for {scope}"
         body += _described(view.knob, (how if view.live else "as it was then; w simulates other values",), cells, pen)
-    note = join(f"{short_plural(len(changed), 'knob')} tuned, W writes" if changed else "", view.lane_note())
+    note = join(f"{short_plural(len(changed), 'setting')} tuned, W writes" if changed else "", view.lane_note())
     return pen.frame(f"Tuning {lane.state.upstream}", note, body, width, height)
 
 

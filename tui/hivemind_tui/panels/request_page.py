@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from textual.strip import Strip
 
+from hivemind.scheduler.types import Usage
 from hivemind.text.humanise import NOTHING, short_count, short_dollars
 from hivemind.world.snapshot import AttemptView, Decision, RequestDetail, RequestView
 from hivemind_tui.render.bars import Axis, bar, beginning, rounded, times_since
@@ -97,8 +98,13 @@ def reason(view: View, request: RequestView, pen: Pen) -> list[Span]:
     return [(f"{glyph} ", role), (sentence(ticket, lane_of(view.snapshot.lanes, ticket), agent), "text")]
 
 
+def _final(request: RequestView) -> Usage | None:
+    """Return what it used, once it is over: before that, only attempts that failed have stated anything."""
+    return None if request.ended_at is None else request.usage
+
+
 def _card_facts(request: RequestView, pen: Pen) -> list[Chunk]:
-    about, usage = pen.glyphs.about, request.usage
+    about, usage = pen.glyphs.about, _final(request)
     facts: list[Chunk] = [
         (0, [(shortened(request.model, 40, pen), "strong")]),
         (5, named("lane", request.lane)),
@@ -207,7 +213,7 @@ def _model(request: RequestView, detail: RequestDetail | None, pen: Pen) -> list
 
 
 def _tokens(request: RequestView, detail: RequestDetail | None, pen: Pen) -> list[Chunk]:
-    about, usage, parts = pen.glyphs.about, request.usage, ""
+    about, usage, parts = pen.glyphs.about, _final(request), ""
     if detail is not None:
         parts = f" ({short_count(detail.estimated_input)} in, {short_count(detail.estimated_output)} out)"
     estimate = [*named("estimated", f"{about}{short_count(request.estimated_tokens)}"), (parts, "dim")]

@@ -17,7 +17,7 @@ from hivemind_tui.render.phases import phases_of, prefill
 from hivemind_tui.render.table import GAP, Column, Placed, Rows, Table, heads, scrolling, sorted_by
 from hivemind_tui.render.table import render as render_table
 from hivemind_tui.render.wait_reason import WAITING, far_back, short
-from hivemind_tui.state.lists import REQUEST_KEYS, cached_share, input_tokens, output_tokens, tries, ttft_s
+from hivemind_tui.state.lists import REQUEST_KEYS, cached_share, input_tokens, tries, ttft_s
 from hivemind_tui.state.view import View, join
 
 _WIDE = 190
@@ -49,9 +49,8 @@ def _tries(request: RequestView, _pen: Pen) -> Span:
 
 def _output(request: RequestView, pen: Pen) -> Span:
     # While it streams the provider hasn't counted yet.
-    tokens = output_tokens(request)
-    about = pen.glyphs.about if tokens and request.state == "streaming" else ""
-    return _known(about + short_count(tokens or None))
+    about = pen.glyphs.about if request.output_tokens and request.state == "streaming" else ""
+    return _known(about + short_count(request.output_tokens or None))
 
 
 def _cached(request: RequestView, _pen: Pen) -> Span:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from msgspec import Struct
 from textual.strip import Strip
 
-from hivemind.text.humanise import NOTHING, rate, share, short_count, short_dollars, short_duration
+from hivemind.text.humanise import NOTHING, rate, share, short_count, short_dollars, short_duration, short_span
 from hivemind.world.health import Vitals
 from hivemind.world.snapshot import Snapshot
 from hivemind_tui.render.format import fit, local
@@ -33,6 +33,9 @@ _NEEDS = {
     "FIRST TOKEN": ("first tokens",),
 }
 """What a recording must hold for a vital."""
+_OF_A_MINUTE = ("ERRORS", "WAIT", "FIRST TOKEN")
+"""Those whose figure is of the last minute without a unit that says so."""
+_SPAN_S = 60.0
 _SOON_S = 90.0
 """An end that is nearer is told in seconds, not by the clock."""
 
@@ -59,6 +62,11 @@ class Vital(Struct, frozen=True):
     now: float | None = None
     """The figure, where it counts what the series doesn't yet: the largest value is no less."""
 
+    @property
+    def title(self) -> str:
+        """Its label with the time that its figure is of: `ERRORS 1m`."""
+        return f"{self.label} {short_span(_SPAN_S)}" if self.label in _OF_A_MINUTE else self.label
+
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """Return one row, or from three rows on a tile for each: its name, its figure, and a sparkline."""
@@ -67,7 +75,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     vitals = [each for each in vitals_of(view.snapshot) if not any(map(view.lacks, _NEEDS.get(each.label, ())))]
     now = int(view.snapshot.at / view.snapshot.vitals.step_s)
     if height >= 3:
-        rows = _tiles(vitals, width, now, pen)
+        rows = _tiles(vitals, width, now, view.snapshot.vitals.step_s, pen)
     else:
         span = view.back.note(view.page, view.snapshot.at)
         rows = [_row(vitals, span, width, now, pen)]
@@ -91,7 +99,7 @@ def _chunk(vital: Vital, cells: int, now: int, pen: Pen) -> list[Span]:
     return [*vital.brief, *([(" ", "text"), *spark] if cells else [])]
 
 
-def _tiles(vitals: Sequence[Vital], width: int, now: int, pen: Pen) -> list[Strip]:
+def _tiles(vitals: Sequence[Vital], width: int, now: int, step_s: float, pen: Pen) -> list[Strip]:
     """Return three rows of as many tiles as fit, side by side over the whole width."""
     room, shown = width - 2, list(vitals)
     while len(shown) > 1 and room // len(shown) < _LEAST_TILE:
@@ -102,17 +110,19 @@ def _tiles(vitals: Sequence[Vital], width: int, now: int, pen: Pen) -> list[Stri
     side: Span = (f" {pen.glyphs.frame[5]} ", "rule")
     rows: tuple[list[Span], ...] = ([], [], [])
     for number, (vital, cells) in enumerate(zip(shown, widths, strict=True)):
-        for row, spans in zip(rows, _tile(vital, cells, now, pen), strict=True):
+        for row, spans in zip(rows, _tile(vital, cells, now, step_s, pen), strict=True):
             row += [side] if number else [(" ", "text")]
             row += [*spans, (" " * (cells - cells_of(spans)), "text")]
     return [pen.row(width, *row) for row in rows]
 
 
-def _tile(vital: Vital, cells: int, now: int, pen: Pen) -> tuple[list[Span], list[Span], list[Span]]:
+def _tile(vital: Vital, cells: int, now: int, step_s: float, pen: Pen) -> tuple[list[Span], list[Span], list[Span]]:
+    """Return its name with the time that its figure is of, beside the peak and the time that this is of."""
     known = [value for value in (*vital.series, vital.now) if value is not None]
     most = max(known, default=0.0)
-    label = fit(vital.label, min(cells, len(vital.label)))
-    peak = f"max {vital.written(most)}" if most > 0 and vital.written is not None else ""
+    label = fit(vital.title, min(cells, len(vital.title)))
+    over = short_span(max(step_s * len(vital.series), _SPAN_S))
+    peak = f"max {vital.written(most)} {over}" if most > 0 and vital.written is not None else ""
     gap = cells - len(label) - len(peak)
     head: list[Span] = [(label, "title"), *([(" " * gap + peak, "dim")] if peak and gap >= 1 else [])]
     figure: list[Span] = []
@@ -194,7 +204,7 @@ def vitals_of(snapshot: Snapshot) -> Iterable[Vital]:
         figure, brief = [(done, "strong"), *eta], [("tasks ", "dim"), (done, "strong"), *eta]
         yield Vital(2, "TASKS DONE", brief, figure, (), past("tasks_done"), "ok", None, top)
     errors, failed = _errors(found)
-    rank, brief = 1 if found.error_share else 5, [("errors ", "dim"), errors]
+    rank, brief = 1 if found.error_share else 5, [(f"errors {short_span(_SPAN_S)} ", "dim"), errors]
     yield Vital(
         rank, "ERRORS", brief, [errors], failed, past("error_share"), "bad", share, _MANY_ERRORS, now=found.error_share
     )

@@ -139,11 +139,6 @@ def ttft_s(request: RequestView) -> float | None:
     return None if last is None or last.first_content_at is None else last.first_content_at - last.granted_at
 
 
-def output_tokens(request: RequestView) -> int:
-    """Return the output tokens so far or in all."""
-    return request.output_tokens if request.usage is None else request.usage.output_tokens
-
-
 def input_tokens(request: RequestView) -> int | None:
     """Return the input tokens, cached ones included; None until the provider reported them."""
     return None if request.usage is None else request.usage.total_input
@@ -196,7 +191,7 @@ REQUEST_KEYS: Mapping[str, Callable[[RequestView], Any]] = {
     "took": _duration_s,
     "in": input_tokens,
     "cached": cached_share,
-    "out": output_tokens,
+    "out": lambda request: request.output_tokens,
     "cost": lambda request: request.dollars,
     "model": lambda request: request.model,
     "lane": lambda request: request.lane,

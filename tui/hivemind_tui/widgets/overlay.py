@@ -28,7 +28,7 @@ _SCROLL = {
 WIDTH, ROWS = 92, 16
 _NAME, _KEY = 22, 13
 _STEPS = {"down": 1, "ctrl+n": 1, "tab": 1, "up": -1, "shift+tab": -1, "pagedown": ROWS, "pageup": -ROWS}
-_HELP = "no command of that name; a knob takes a number: beta 0.7"
+_HELP = "no command of that name; a setting takes a number: latency target 5"
 
 
 class Box(LineTable):
