@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
-from tui.kit import press, screen, seen
+from tui.kit import press, room, screen, seen
 from tui.worlds import FakeSource, world
 
 from hivemind.records import replace
@@ -142,8 +142,9 @@ async def test_what_may_become_of_a_hung_request(begun: bool) -> None:
     source = FakeSource(replace(calm, slots=tuple(slots), agents=tuple(agents)))
     async with screen(source, (160, 45)) as pilot:
         await press(pilot, "end X")
-        assert pilot.app.view.agent is not None
-        assert pilot.app.view.agent.name != "alice"
+        selected = room(pilot).view.agent
+        assert selected is not None
+        assert selected.name != "alice"
         assert ("retry it" in seen(pilot, "overlay")) is not begun
         await press(pilot, "r X c" if begun else "r")
     assert source.applied == [CutRequest("alice", slot.ticket, retry=not begun)]
