@@ -146,7 +146,7 @@ async def test_leases_end_and_come_back(
     error: StoreError, state: LeaseState, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """With one line each way; and an answer that is late doesn't look like a network that is gone."""
-    monkeypatch.setattr("hivemind.fleet.member.CREDITS_TTL_S", 0.5)
+    monkeypatch.setattr("hivemind.fleet.messages.CREDITS_TTL_S", 0.5)
     caplog.set_level("INFO")
     store = FakeStore()
     async with linked(store) as (made, leases):
