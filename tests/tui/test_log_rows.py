@@ -49,6 +49,14 @@ def test_lines_about_lanes_and_tasks_count_those() -> None:
     assert shown(*failed) == ["2 tasks: failed (exit code 1) ×2 in 1 s"]
 
 
+def test_nothing_is_told_twice_in_a_burst() -> None:
+    """Whatever its level, and however many others stand between."""
+    others = [line(0.1, f"other {chr(97 + n)}", who=f"a{n}", level="info") for n in range(9)]
+    for level in ("info", "good", "warn", "bad"):
+        rows = rows_of([line(0.0, "the same", level=level), *others, line(0.5, "the same", level=level)])
+        assert [row.count for row in rows] == [2, *[1] * 9]
+
+
 def test_an_alert_is_folded_with_itself_alone() -> None:
     """Of two agents whose names differ by a number each death stands for itself."""
     died = [line(n / 2, f"a{n} died (exit code 3)", tag="alert", who=f"a{n}", level="bad") for n in range(2)]
@@ -68,7 +76,7 @@ def test_what_differs_comes_later_or_was_done_on_purpose_stays_apart() -> None:
     assert len(rows_of([line(0.0), line(0.1, tag="503")])) == 2
     assert len(rows_of([line(0.0), line(0.1, level="bad")])) == 2
     assert len(rows_of([line(0.0), line(0.1, machine="ci")])) == 2
-    held = [line(n / 10, "held", level="info", tag="you") for n in range(3)]
+    held = [line(n / 10, "held", level="info", tag="you", by="you") for n in range(3)]
     assert len(rows_of(held)) == 3
     assert len(rows_of([line(0.0), OPEN])) == 2, "one failure alone is no burst"
 

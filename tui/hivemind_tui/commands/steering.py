@@ -87,12 +87,12 @@ class SteeringActions(Room):
         if state is not None:
             now = " and ".join(f"{each.used} of {each.of}" for each in ceilings(state))
             used = f"now {now} {period(state)}; "
-        pool = "" if prefix else ", pool 2M"
+        more, pool = "" if state is None else "+50k, ", "" if prefix else "; pool 2M for all"
 
         def meant(view: View, text: str) -> list[Command]:
             return intents.budget(view, prefix + text, names)
 
-        self.ask_value(f"budget of {whose}", meant, hint=f"{used}200k, $5/day, +50k, none{pool}")
+        self.ask_value(f"budget of {whose}", meant, hint=f"{used}200k, $5/day, {more}none{pool}")
 
     def ask_knob(self, knob: str, text: str = "", trouble: str = "") -> None:
         """Ask for a knob's value; `text` was typed before, and refused because of `trouble`."""

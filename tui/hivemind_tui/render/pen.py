@@ -53,6 +53,11 @@ def call(name: str, *arguments: str | int | float | bool | None) -> str:
     return f"{name}({', '.join(map(repr, arguments))})"
 
 
+def _has_words(text: str) -> bool:
+    """Return whether something is missing without this text: that of a line or a bar says nothing."""
+    return any(map(str.isalnum, text))
+
+
 @dataclass(frozen=True, slots=True)
 class Pen:
     """Styles by role, the glyphs of this terminal, and whether panels stand in boxes. Plain until a theme is given."""
@@ -95,7 +100,7 @@ class Pen:
         if self.underlined:
             spans = tuple(self._bare(spans))
         run, last = "", ground
-        for text, role in spans:
+        for number, (text, role) in enumerate(spans, 1):
             if not text:
                 continue
             if text.isascii() and text.isprintable():
@@ -104,9 +109,11 @@ class Pen:
                 text, length = _measured(text, plain)
             if length > left:
                 kept = set_cell_size(text, left)
-                if left > 1 and any(map(str.isalnum, text[len(kept.rstrip()) :])):  # words, and not a line or a bar
+                if left > 0 and _has_words(text[len(kept.rstrip()) :]):
                     kept = set_cell_size(text, left - 1) + self.glyphs.ellipsis
                 text, length = kept, left
+            elif length == left and any(_has_words(cut) for cut, _ in spans[number:]):
+                text = set_cell_size(text, left - 1) + self.glyphs.ellipsis
             style = self._style(role, selected, link)
             # Neighbours of one style become one segment: each costs the terminal forty bytes.
             if style is last:

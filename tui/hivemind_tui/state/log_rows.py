@@ -26,10 +26,11 @@ PINNED = len(SEVERITIES) - 1
 """The cut to what operators changed and to alerts, of which the journal's last 24 h are kept."""
 WITHIN_S = 5.0
 """A line so soon after one of the same kind is a repetition."""
-_BACK = 4
+_BACK = 16
 """Rows above the last one that a line may still repeat, as those of one burst alternate."""
 _FOLDED = frozenset({"warn", "bad"})
-"""Levels whose repetitions are folded; what an operator or an agent did stands line by line."""
+"""Levels of which all of a kind are folded; of others only lines that say the same of the same agent or lane, and what
+an operator did stands line by line."""
 _OURS = frozenset({"agent", "aimd", "alert", "circuit", "lane", "task"})
 """Tags of lines that tell of no answer."""
 _ABOUT = {"aimd": "lane", "circuit": "lane", "lane": "lane", "task": "task"}
@@ -70,7 +71,7 @@ def rows_of(lines: Iterable[Line], words: str = "", hidden: frozenset[str] = fro
     """Return the rows of the lines that match a filter and whose level isn't hidden, oldest first."""
     rows: list[LogRow] = []
     for line in matching([line for line in lines if line.level not in hidden], words, line_fields):
-        if line.level in _FOLDED and _joined(rows, line):
+        if (line.level in _FOLDED or not line.by) and _joined(rows, line):
             continue
         rows.append(LogRow(line, _kind(line), last_at=line.at, who={line.who}))
     return rows
@@ -120,9 +121,10 @@ def _joined(rows: list[LogRow], line: Line) -> bool:
     """Add a line to the row that it repeats, or whose consequence it is; return whether there is one."""
     kind = _kind(line)
     for row in reversed(rows[-_BACK:]):
-        if line.at - row.last_at >= WITHIN_S or row.line.level not in _FOLDED:
+        if line.at - row.last_at >= WITHIN_S:
             continue
-        if row.kind == kind and not row.ends:
+        same = line.level in _FOLDED or (row.line.who, row.line.text, row.line.by) == (line.who, line.text, line.by)
+        if row.kind == kind and same and not row.ends:
             row.count, row.last_at, row.last = row.count + 1, line.at, line.text
             row.who.add(line.who)
             return True
