@@ -365,11 +365,12 @@ class World:
             provider = self._open.providers.get(event.lane, "")
             self._costs.note(event.at, agent, provider, event.model, usage)
         ticket = self._open.ended(event)
-        if usage is not None and ticket is not None and (caching := CACHING.get(provider)) is not None:
+        if ticket is not None and ticket.attempts:  # which a damaged journal may have lost
             last = ticket.attempts[-1]
-            agent.cached(caching, usage, last.first_content_at or last.granted.at)
-        if ticket is not None and not ticket.arrived.stream and ticket.attempts:
-            self._usual.began(ticket, event.at - ticket.attempts[-1].granted.at)
+            if usage is not None and (caching := CACHING.get(provider)) is not None:
+                agent.cached(caching, usage, last.first_content_at or last.granted.at)
+            if not ticket.arrived.stream:
+                self._usual.began(ticket, event.at - last.granted.at)
         self._over(ticket)
         return event.attempts > 1
 

@@ -282,3 +282,9 @@ def test_the_queue_is_in_the_order_in_which_requests_are_granted(newcomers: int)
     assert pairs > 5000
     # An agent that has just been answered is waited for a moment, for which another may go first.
     assert wrong <= pairs * (0.06 if newcomers else 0.001)
+
+
+def test_an_answer_whose_grant_a_journal_has_lost_counts() -> None:
+    """As one of a provider whose cache is known, too."""
+    world = told(sampled(0.0, state(provider="anthropic")), arrived(), finished())
+    assert world.snapshot(6.0).totals.finished == 1

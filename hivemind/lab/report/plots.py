@@ -57,7 +57,7 @@ class _Course:
         for number, lane in enumerate(lanes):
             self._add_lane(lane, 2 * number + 1)
         self._add_gaps_and_commands(max((lane.max_in_flight for lane in lanes), default=1))
-        xaxis, yaxis = times(run), axis(rangemode="tozero", tickformat="d", nticks=5)
+        xaxis, yaxis = times(run), axis(rangemode="tozero", tickformat=",~g", nticks=5)
         # All shapes at once: adding one costs as much as all before it.
         look = layout(sum(heights) + 100, {}, {}, hovermode="x unified", shapes=self._shapes)
         self.figure.update_layout(**look).update_xaxes(**xaxis).update_yaxes(**yaxis)
