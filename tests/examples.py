@@ -39,10 +39,10 @@ def repeated() -> bool:
 
 
 def examples(large: int, few: int | None = None) -> int:
-    """Return a test's own `max_examples`: a third of `large` in the large profile, ten times `large` in the fuzz
+    """Return a test's own `max_examples`: a quarter of `large` in the large profile, ten times `large` in the fuzz
     profile, else `few`, which is an eighth of it, but 10 at least, where nothing else is said."""
     if settings.get_current_profile_name() == "large":
-        return max(_FEWEST, large // 3, few or 0)
+        return max(_FEWEST, large // 4, few or 0)
     if settings.get_current_profile_name() == "fuzz":
         return large * _FUZZ_TIMES
     return min(large, max(_FEWEST, large // _SHARE)) if few is None else few
