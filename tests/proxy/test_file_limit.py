@@ -158,7 +158,7 @@ async def test_five_thousand_idle_connections(sent: bytes, tmp_path: Path) -> No
 
         for _ in range(50):
             await asyncio.gather(*(idle() for _ in range(100)))
-        await asyncio.sleep(max(SPARED_AFTER_S.values()) * 0.2)
+        await asyncio.sleep(3 * max(SPARED_AFTER_S.values()) * 0.2)  # a busy machine looks late
         served = asyncio.Event()
         served.set()
         answers = await asyncio.gather(*(_ask(port, served) for _ in range(100)))
