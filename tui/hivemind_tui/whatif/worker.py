@@ -325,7 +325,6 @@ def main() -> None:
     """Answer until the input ends."""
     questions = messages(QUESTIONS, nice=15, idle_s=_IDLE_S)
     prices = Prices()
-    prices.load()
     worker = Worker(send, price=prices.cost)
     for question in questions:
         worker.answer(question)
