@@ -36,6 +36,7 @@ from hivemind.journal.write.writer import Writer
 from hivemind.prices import Prices
 from hivemind.providers import errors
 from hivemind.providers.limits import read_limits
+from hivemind.providers.paths import is_free
 from hivemind.providers.profiles import PROFILES
 from hivemind.proxy.asgi import Receive, Scope, Send
 from hivemind.proxy.data_plane import DataPlane, Fields, LocalApp
@@ -83,6 +84,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+COMPILE_AFTER_S = 1.0
+"""Delay of compiling patterns, since the start has more urgent things to do."""
 PAST_SHOWN = 200
 """Most agents listed with their budgets that aren't at hand."""
 _HOUR_S = 3600.0
@@ -118,6 +121,7 @@ class Proxy:
     """The ASGI application, from :meth:`start` on."""
     engine: Engine
     watch: Watch
+    _compiling: asyncio.Task[None]
     _memory: asyncio.Task[None]
     processes: Processes
     """Agents' processes that runners have started."""
@@ -193,9 +197,7 @@ class Proxy:
         if kept.checkpoints is None and store is not None:
             kept = replace(kept, checkpoints=folder_in(store.path.parent))
         self.kept = kept
-        text_finder()  # compiled now, because that takes longer than a request may be held up
-        errors.prepare()
-        read_limits([(b"x-ratelimit-limit", b"1")], 0.0)
+        self._compiling = asyncio.create_task(_compile_later(), name="compile patterns")
         fleet = self.fleet_part
         if fleet is not None:
             await fleet.check()
@@ -266,8 +268,9 @@ class Proxy:
 
     async def aclose(self) -> None:
         """Stop timers, and close the journal and the upstream connections."""
-        self._memory.cancel()
-        await asyncio.wait((self._memory,))
+        for task in (self._compiling, self._memory):
+            task.cancel()
+        await asyncio.wait((self._compiling, self._memory))
         await self._servers.aclose()
         await self.watch.aclose()
         if self.webhook is not None:
@@ -541,6 +544,20 @@ class _Known:
     def runs(self, name: str) -> bool:
         """Return whether the agent's process runs, or waits for a place."""
         return self.processes is not None and self.processes.runs_now(name)
+
+
+async def _compile_later() -> None:
+    """Compile what keys, refusals, limits and free paths are found by, away from the loop, because that takes longer
+    than a request may be held up. Requests that come earlier compile what they need."""
+    await asyncio.sleep(COMPILE_AFTER_S)
+    await asyncio.to_thread(_compile)
+
+
+def _compile() -> None:
+    text_finder()
+    errors.prepare()
+    read_limits([(b"x-ratelimit-limit", b"1")], 0.0)
+    is_free("POST", b"/", b"")
 
 
 def _both(recorder: Recorder, telemetry: Telemetry) -> Callable[[Sequence[Event]], object]:
