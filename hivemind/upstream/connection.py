@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import select
 from typing import cast
 
@@ -53,6 +54,8 @@ class Connection(asyncio.Protocol):
         self._timeouts = timeouts
         self._allowed = timeouts
         """The timeouts of the present exchange."""
+        self._idle_s = math.inf
+        """Of these, the one between two pieces of the body."""
         self._outbox = outbox
         self._deadline = Deadline(loop, self._expired)
         self._parser: httptools.HttpResponseParser | None = None
@@ -94,6 +97,7 @@ class Connection(asyncio.Protocol):
         """Write a request, to which nothing may come for `silent_s`. Return its response, which is filled as it
         comes."""
         self._allowed = self._timeouts.at_least(silent_s)
+        self._idle_s = math.inf if self._allowed.idle_s is None else self._allowed.idle_s
         response = self._response = NativeResponse(self, self._loop)
         if self._parser is None:
             self._parser = _parser(self)
@@ -166,10 +170,16 @@ class Connection(asyncio.Protocol):
             self.abort()
             return
         relay = response.relay
-        if relay is not None and self._between_chunks and not self.backlog and (body := one_chunk(data)):
-            self._deadline.start(self._allowed.idle_s)
-            relay(data, body)
-            return
+        if relay is not None and self._between_chunks and not self.backlog:
+            # What is exactly one chunk, not the last one, in the usual spelling, as events of a stream come. The parser
+            # takes no part in it, which leaves it between chunks, as it was.
+            size = len(data)
+            start = 3 if size <= 20 else 4 if size <= 261 else 5
+            body = size - start - 2
+            if body > 0 and data.startswith(b"%x\r\n" % body) and data.endswith(b"\r\n"):
+                self._deadline.at = self._loop.time() + self._idle_s
+                relay(data, start)
+                return
         self._turns.read(self, data)
 
     def parse(self, data: bytes | memoryview, *, last: bool) -> None:
@@ -440,19 +450,6 @@ class Pool:
         for connection in list(self._open):
             connection.cut(CLOSED)
         await self._empty.wait()
-
-
-def one_chunk(data: bytes) -> bytes:
-    """Return the body of data that is exactly one chunk, not the last one, in the usual spelling; else nothing.
-
-    Events of a stream usually come so. The parser takes no part in it, which leaves it between chunks, as it was.
-    """
-    size = len(data)
-    digits = 1 if size <= 20 else 2 if size <= 261 else 3
-    body = size - digits - 4
-    if body > 0 and data.startswith(b"%x\r\n" % body) and data.endswith(b"\r\n"):
-        return data[digits + 2 : -2]
-    return b""
 
 
 def _is_coded(headers: Headers) -> bool:

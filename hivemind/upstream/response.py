@@ -55,8 +55,9 @@ class NativeResponse:
         self._error: UpstreamError | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._watcher: Callable[[], None] | None = None
-        self.relay: Callable[[bytes, bytes], None] | None = None
-        """Takes a chunk and its body in place of the buffer, while that is empty, wherever one comes by itself."""
+        self.relay: Callable[[bytes, int], None] | None = None
+        """Takes a chunk, and where its body begins, in place of the buffer, while that is empty, wherever one comes by
+        itself."""
 
     @property
     def whole(self) -> bytes | None:
