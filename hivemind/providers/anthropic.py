@@ -147,14 +147,14 @@ class AnthropicReader(Reader):
             json_fields.text(usage, "service_tier")
         )
         output = json_fields.count(usage, "output_tokens")
-        written = max(before.cache_write_tokens, json_fields.total(usage, "cache_creation_input_tokens"))
-        for_an_hour = json_fields.total(_CREATION.within(usage, "cache_creation"), "ephemeral_1h_input_tokens")
+        plain, read, written, for_an_hour = _input_of(usage)
+        written = max(before.cache_write_tokens, written)
         state.usage = self._top = Usage(
-            input_tokens=max(before.input_tokens, json_fields.total(usage, "input_tokens")),
-            cache_read_tokens=max(before.cache_read_tokens, json_fields.total(usage, "cache_read_input_tokens")),
-            cache_write_tokens=written,
-            output_tokens=before.output_tokens if output is None else output,
-            cache_write_1h_tokens=min(written, max(before.cache_write_1h_tokens, for_an_hour)),
+            max(before.input_tokens, plain),
+            max(before.cache_read_tokens, read),
+            written,
+            before.output_tokens if output is None else output,
+            min(written, max(before.cache_write_1h_tokens, for_an_hour)),
             tier=state.tier,
         )
         if iterations := _ITERATION.items(usage, "iterations"):
@@ -168,16 +168,9 @@ class AnthropicReader(Reader):
         others: dict[str, Usage] = {}
         handed_over = False
         for each in iterations:
-            written = json_fields.total(each, "cache_creation_input_tokens")
-            for_an_hour = json_fields.total(_CREATION.within(each, "cache_creation"), "ephemeral_1h_input_tokens")
-            part = Usage(
-                json_fields.total(each, "input_tokens"),
-                json_fields.total(each, "cache_read_input_tokens"),
-                written,
-                json_fields.total(each, "output_tokens"),
-                min(written, for_an_hour),
-                tier=top.tier,
-            )
+            plain, read, written, for_an_hour = _input_of(each)
+            output = json_fields.total(each, "output_tokens")
+            part = Usage(plain, read, written, output, min(written, for_an_hour), tier=top.tier)
             kind, model = json_fields.text(each, "type"), json_fields.text(each, "model")
             if model and not _is_same(model, state.model):
                 others[model] = others[model] + part if model in others else part
@@ -196,6 +189,13 @@ class AnthropicReader(Reader):
                 tier=top.tier,
             )
         state.usage, state.used = answer + extra, others
+
+
+def _input_of(usage: Members) -> list[int]:
+    """Return the input tokens of a usage object: plain ones, read from a cache, written to one, of these for an hour."""
+    creation = _CREATION.within(usage, "cache_creation") if "cache_creation" in usage else {}
+    names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    return [*json_fields.counts(usage, *names), json_fields.total(creation, "ephemeral_1h_input_tokens")]
 
 
 def _is_same(model: str, asked: str) -> bool:

@@ -139,12 +139,15 @@ def count(members: Members, *names: str) -> int | None:
     return None
 
 
+def counts(members: Members, *names: str) -> list[int]:
+    """Return the count of each of these members; 0 for one that isn't a non-negative integer."""
+    found = [members.get(name, 0) for name in names]
+    return [each if type(each) is int and 0 <= each < MOST else _as_count(each) or 0 for each in found]
+
+
 def total(members: Members, *names: str) -> int:
     """Return the sum of the counts of these members."""
-    found = 0
-    for name in names:
-        found += _as_count(members.get(name)) or 0
-    return found
+    return sum(counts(members, *names))
 
 
 def _as_number(value: Raw) -> float | None:

@@ -189,8 +189,9 @@ class Connection(asyncio.Protocol):
             return
         if self._in_head:
             self._received += len(data)
+        assert self._parser is not None, "only during an exchange"
         try:
-            self._require_parser().feed_data(data)
+            self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as exc:
             self._unwanted = self._unwanted or one_line(str(exc)) or "not HTTP"
         if self._complete:
@@ -262,8 +263,9 @@ class Connection(asyncio.Protocol):
         self._response.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        response = self._response
-        status = self._require_parser().get_status_code()
+        response, parser = self._response, self._parser
+        assert parser is not None, "it calls"
+        status = parser.get_status_code()
         if response is not None and len(response.headers) > MAX_HEAD_LINES:
             self._unwanted = f"more than {MAX_HEAD_LINES} header lines"
         if response is None or self._unwanted:
@@ -282,7 +284,7 @@ class Connection(asyncio.Protocol):
             self._sending = status < 400
             response.set_status(status)
             if self._head_only:
-                self._finished()
+                self.on_message_complete()
 
     def on_chunk_header(self) -> None:
         self.parts += 1
@@ -296,13 +298,11 @@ class Connection(asyncio.Protocol):
             self._response.feed(data)
 
     def on_message_complete(self) -> None:
-        if not self._in_head:
-            self._finished()
-
-    def _finished(self) -> None:
+        if self._in_head or self._parser is None:
+            return
         self._complete = True
         # A server that sends the body all the same would have it taken for the next response.
-        self._keep = not self._head_only and self._require_parser().should_keep_alive()
+        self._keep = not self._head_only and self._parser.should_keep_alive()
 
     # --- Exchange -------------------------------------------------------------------------------------------------
 
@@ -384,10 +384,6 @@ class Connection(asyncio.Protocol):
     def _is_closing(self) -> bool:
         """Return whether the transport is being closed by either side; uvloop's can't be paused or resumed then."""
         return self.closed or self._open_transport().is_closing()
-
-    def _require_parser(self) -> httptools.HttpResponseParser:
-        assert self._parser is not None, "only during an exchange"
-        return self._parser
 
     def _open_transport(self) -> asyncio.Transport:
         assert self._transport is not None, "connected before use"

@@ -130,9 +130,8 @@ class NativeResponse:
     def feed(self, data: bytes) -> None:
         """Add a piece of the body."""
         self._chunks.append(data)
-        before = self.paused
-        self._size += len(data)
-        if self.paused and not before and self._connection is not None:
+        before, self._size = self._size, self._size + len(data)
+        if self._size > HIGH_WATER >= before and self._connection is not None:
             self._connection.pause()
         self._wake()
 
