@@ -46,6 +46,15 @@ class Connection(asyncio.Protocol):
     httptools' parser calls the `on_…` methods from within :meth:`parse`.
     """
 
+    # fmt: off
+    __slots__ = (
+        "_allowed", "_between_chunks", "_complete", "_deadline", "_drained", "_head_only", "_idle_s", "_in_head",
+        "_keep", "_loop", "_outbox", "_parser", "_poll", "_pool", "_reading", "_received", "_response", "_sending",
+        "_timeouts", "_transport", "_turns", "_unsent", "_unwanted", "_upload", "_used", "_writable", "backlog",
+        "closed", "idle_since", "parts",
+    )
+    # fmt: on
+
     def __init__(
         self, loop: asyncio.AbstractEventLoop, pool: Pool, timeouts: Timeouts, outbox: Outbox | None = None
     ) -> None:
