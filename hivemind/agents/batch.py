@@ -25,6 +25,7 @@ from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.tasks import OPEN
 from hivemind.scheduler.types import TaskSpec
+from hivemind.text.humanise import moment
 from hivemind.text.shells import command_line
 from hivemind.world.snapshot import TaskView
 
@@ -69,9 +70,14 @@ class BatchRunner(TaskRunner):
         more = [f"{len(names) - _NEXT_SHOWN} more"] if len(names) > _NEXT_SHOWN else []
         elapsed_s = self._clock() - self._began
         coming = (*names[:_NEXT_SHOWN], *more)
-        return BatchProgress(
-            context.batch, rows, elapsed_s, context.folder.logs, context.notice or context.paused, coming
-        )
+        return BatchProgress(context.batch, rows, elapsed_s, context.folder.logs, context.notice or self._held, coming)
+
+    @property
+    def _held(self) -> str:
+        """Until when tasks are paused, in words; empty: none is."""
+        paused_s = max((state.paused_s for state in self._states.values()), default=0.0)
+        wall = self._context.wall()
+        return f"a plan's window is used up until {moment(wall, wall + paused_s)}" * (paused_s > 0)
 
     def _wanted(self, claim: str) -> ClaimRequest:
         return ClaimRequest(claim, self._context.batch, WHO)
@@ -105,7 +111,7 @@ class BatchRunner(TaskRunner):
     def _report(self, state: TaskState) -> None:
         """Say once that a task won't run."""
         name, deadline = self._context.short(state.spec.id), state.spec.deadline
-        waits = state.state in ("waiting", "ready") and name not in self._late
+        waits = state.state in ("waiting", "ready", "paused") and name not in self._late
         if deadline and waits and self._context.wall() >= deadline:
             self._late.add(name)
             self._context.say(f"{name} wasn't started by its deadline, and won't be", "warn")

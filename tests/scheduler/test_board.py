@@ -305,3 +305,20 @@ def test_after_a_restart_tasks_mean_the_same_for_their_agents() -> None:
     assert gates(after) == ["dependency"]
     assert isinstance(after.arrive("g").refusal, Refusal)
     assert after.arrive("n").priority is Priority.LOW
+
+
+def test_a_paused_task_may_start_once_its_window_is_whole() -> None:
+    """And with it those that use the same plan, also after a restart; by hand before."""
+    hands = hands_on(*(spec(name, command=("x",)) for name in "abcd"), spec("e", "a", command=("x",)))
+    hands.apply(ClaimTask("a", "r"))
+    hands.apply(FinishTask("a", False, "used up", again=True, paused_s=100.0, others=("b", "c", "e", "none")))
+    assert [state(hands, name) for name in "abcde"] == ["paused", "paused", "paused", "ready", "waiting"]
+    assert [event.paused_s for event in hands.seen(TaskChanged)[-3:]] == [100.0] * 3
+    hands.apply(RetryTask("c"))
+    hands.wait(40.0)
+    kept, after = hands.scheduler.take_unsaved(), Hands(lane_config(slots=9))
+    after.scheduler.restore((), filter(None, kept.tasks.values()), hands.now, new_run=False)
+    for each in (hands, after):
+        assert [state(each, name) for name in "abc"] == ["paused", "paused", "ready"]
+        each.until(100.0)
+        assert [state(each, name) for name in "ab"] == ["ready", "ready"]
