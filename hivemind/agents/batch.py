@@ -197,6 +197,7 @@ async def begin(
             context.folder.begin()
             await _enter(context, resumed=False)
             await _submit(context, context.plan.specs())
+        context.folder.note_deadlines(context.plan.deadlines())
         context.folder.enlist(runner, RunnerNote(context.plan.path, context.session.about.run))
     except cmd.Rejected as error:
         raise UsageError(f"{context.batch}: {error}") from None
@@ -252,12 +253,16 @@ async def _continue(context: BatchContext, known: Sequence[TaskState], *, retry_
     for name in foreign:
         context.say(f"{context.short(name)} isn't in the plan any more, so it is cancelled", "warn")
         await context.order(cmd.CancelTask(name))
-    for name, spec in specs.items():
-        state = by_id.get(name)
-        if state is not None and state.state in OPEN and spec.priority != state.spec.priority:
-            await context.order(cmd.SetTaskPriority(name, spec.priority))
     if retry_failed:
         await _retry_failed(context, {name: state for name, state in by_id.items() if name in specs})
+    deadlines, before = plan.deadlines(), context.folder.deadlines()
+    for name, spec in specs.items():
+        state, short = by_id.get(name), context.short(name)
+        if state is None or not (state.state in OPEN or (retry_failed and state.state == "failed")):
+            continue
+        deadline = spec.deadline if deadlines.get(short) != before.get(short) else None
+        if deadline is not None or spec.priority != state.spec.priority:
+            await context.order(cmd.SetTaskPriority(name, spec.priority, deadline, spec.deadline_s))
     await _submit(context, [spec for name, spec in specs.items() if name not in by_id])
 
 
@@ -292,7 +297,8 @@ def _changed(plan: Plan, state: TaskState, spec: TaskSpec, *, retry_failed: bool
         return [f"{where} is {state.state}, so its command can't change; change it back, or begin anew with --fresh"]
     agent = spec.agent if same(state.spec.agent or spec.id, spec.agent or spec.id) else state.spec.agent
     kept = replace(state.spec, planned=spec.planned, cwd=spec.cwd, parent=spec.parent, agent=agent)
-    before = replace(kept, command=spec.command, priority=spec.priority, attempts=spec.attempts, deadline=spec.deadline)
+    before = replace(kept, command=spec.command, priority=spec.priority, attempts=spec.attempts)
+    before = replace(before, deadline=spec.deadline, deadline_s=spec.deadline_s)
     if before == spec:
         return []
     what = [name for field, name in _FIELDS.items() if getattr(before, field) != getattr(spec, field)]

@@ -6,6 +6,7 @@
     batches/NAME/3/                       the third fresh start
         runners/CLAIM                     a file for each runner that worked on it
         budgets.json                      the budgets that were set, so that an operator's changes since are kept
+        deadlines.json                    the deadlines as the plan said them last
         logs/TASK.log
         attempts/TASK/CLAIM/              a folder for each claim, in the order of their names
             run/                          written by the attempt itself, see hivemind.agents.shim
@@ -340,6 +341,14 @@ class RunnerFolder:
     def budgets(self) -> dict[str, str]:
         """Return the budgets that were set last, by agent."""
         return _read(self._path / "budgets.json", dict[str, str]) or {}
+
+    def deadlines(self) -> dict[str, str]:
+        """Return the deadlines as the plan said them when it was read last, by task."""
+        return _read(self._path / "deadlines.json", dict[str, str]) or {}
+
+    def note_deadlines(self, deadlines: dict[str, str]) -> None:
+        """Note what the plan says now."""
+        _write(self._path / "deadlines.json", deadlines)
 
     def note_budget(self, agent: str, budget: str) -> None:
         """Note the budget that was set for an agent."""

@@ -205,6 +205,9 @@ class SetTaskPriority(Struct, frozen=True):
 
     task: str
     priority: Priority
+    deadline: float | None = None
+    """And another deadline, as of :class:`~hivemind.scheduler.types.TaskSpec`; None: the one that it has."""
+    deadline_s: float = 0.0
 
 
 class ForgetTasks(Struct, frozen=True):

@@ -49,6 +49,7 @@ class SavedTask(Struct, frozen=True):
     runner: str
     note: str
     paused_until: float = 0.0
+    ready_at: float | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -62,6 +63,7 @@ class Task:
     runner: str = ""  # the runner that started it, as long as it runs
     note: str = ""  # why it is in its state
     paused_until: float = 0.0  # when it becomes eligible; 0: it isn't paused
+    ready_at: float | None = None  # when it was first eligible
     priority: Priority = field(init=False)  # its own, or that of a task that waits for it
     missing: set[str] = field(default_factory=set)  # predecessors that aren't done
     followers: list[Task] = field(default_factory=list)
@@ -70,7 +72,7 @@ class Task:
         self.priority = self.spec.priority
 
     def saved(self) -> SavedTask:
-        return SavedTask(self.spec, self.number, self.state, self.attempt, self.runner, self.note, self.paused_until)
+        return SavedTask(*(getattr(self, name) for name in SavedTask.__struct_fields__))
 
     @property
     def agent(self) -> str:
@@ -168,12 +170,16 @@ class Tasks(dict[str, Task]):
         _move(task, state, note)
         return self._settle_followers(task)
 
-    def set_priority(self, name: str, priority: Priority) -> list[Task]:
-        """Set a task's own priority. Raises: Rejected: it has ended."""
+    def set_priority(
+        self, name: str, priority: Priority, deadline: float | None = None, deadline_s: float = 0.0
+    ) -> list[Task]:
+        """Set a task's own priority, and a deadline. Raises: Rejected: it has ended."""
         task = self.known(name)
         if task.state not in OPEN:
             raise Conflict(f"task {name} is {task.state} already")
         task.spec = replace(task.spec, priority=priority)
+        if deadline is not None:
+            task.spec = replace(task.spec, deadline=deadline, deadline_s=deadline_s)
         return _once([task, *self._inherit([task])])
 
     def forget(self, batch: str) -> tuple[list[Task], list[Task]]:
@@ -347,6 +353,8 @@ class TaskBoard(Tasks):
         super().__init__()
         self.unsaved: dict[str, Task | None] = {}
         """Tasks of which something changed that a restart must know, by id; None: it is forgotten."""
+        self.epoch = 0.0
+        """What turns the scheduler's time into seconds since the epoch, in which deadlines are stated."""
         self._emit = emit
 
     def apply(self, command: cmd.TaskCommand, now: float) -> list[Task]:
@@ -372,8 +380,8 @@ class TaskBoard(Tasks):
                 moved = self.cancel(name)
             case cmd.RetryTask(name):
                 moved = self.retry(name)
-            case cmd.SetTaskPriority(name, priority):
-                moved = self.set_priority(name, priority)
+            case cmd.SetTaskPriority(name, priority, deadline, deadline_s):
+                moved = self.set_priority(name, priority, deadline, deadline_s)
             case cmd.ForgetTasks(batch):
                 gone, moved = self.forget(batch)
                 for task in gone:
@@ -442,6 +450,11 @@ class TaskBoard(Tasks):
 
     def _note(self, moved: list[Task], now: float) -> None:
         for task in moved:
+            if task.state == "ready" and task.ready_at is None:
+                task.ready_at = now
+            if task.ready_at is not None and task.spec.deadline_s and not task.spec.deadline:
+                deadline = task.ready_at + self.epoch + task.spec.deadline_s
+                task.spec = replace(task.spec, deadline=deadline)
             self._emit(_changed(task, now))
             self.unsaved[task.spec.id] = task
 

@@ -121,4 +121,5 @@ class LedgerStore:
 
 def _shifted(task: SavedTask, by_s: float) -> SavedTask:
     """Return a task on another clock."""
-    return replace(task, paused_until=task.paused_until + by_s) if task.paused_until else task
+    ready_at = None if task.ready_at is None else task.ready_at + by_s
+    return replace(task, paused_until=task.paused_until and task.paused_until + by_s, ready_at=ready_at)

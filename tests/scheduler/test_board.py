@@ -322,3 +322,24 @@ def test_a_paused_task_may_start_once_its_window_is_whole() -> None:
         assert [state(each, name) for name in "abc"] == ["paused", "paused", "ready"]
         each.until(100.0)
         assert [state(each, name) for name in "ab"] == ["ready", "ready"]
+
+
+def test_a_span_counts_from_when_a_task_is_first_eligible() -> None:
+    """Whatever is tried again, and after a restart; a changed deadline counts from then, too."""
+    hands = hands_on(spec("a", command=("x",)), spec("b", "a", command=("x",), deadline_s=50.0))
+    hands.scheduler.tasks.epoch = 1000.0
+    hands.wait(10.0)
+    assert hands.scheduler.tasks["b"].spec.deadline == 0
+    end(hands, "a")
+    hands.wait(10.0)
+    hands.apply(ClaimTask("b", "r"))
+    hands.apply(FinishTask("b", False, "exit code 1", again=True))
+    kept, after = hands.scheduler.take_unsaved(), Hands(lane_config(slots=9))
+    after.scheduler.restore((), filter(None, kept.tasks.values()), hands.now, new_run=False)
+    after.scheduler.tasks.epoch = 1000.0
+    for each in (hands, after):
+        found = [each.scheduler.tasks["b"].spec.deadline]
+        for deadline, deadline_s in ((None, 0.0), (0.0, 70.0), (5000.0, 0.0), (0.0, 0.0)):
+            each.apply(SetTaskPriority("b", Priority.HIGH, deadline, deadline_s))
+            found.append(each.scheduler.tasks["b"].spec.deadline)
+        assert found == [1060.0, 1060.0, 1080.0, 5000.0, 0.0]
