@@ -112,6 +112,7 @@ class Engine:
         """The account of all agents together; read-only."""
         self.tasks = self._scheduler.tasks
         """The graph of tasks; read-only."""
+        self.tasks.epoch = wall() - self._time()
         self.hooks = hooks
         self._stalls = invariants.Stalls(self._scheduler)
         self.world = world(self._time())

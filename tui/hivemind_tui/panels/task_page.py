@@ -38,8 +38,9 @@ _ABOUT = (
     ("agents", "An agent submits work for others with hm.submit, a tool of `hivemind mcp`."),
     ("here", "This page then lists them, with when each ran and when all will be done; + - change how urgent one is."),
 )
-_COUNTED = ("running", "failed", "ready", "waiting", "blocked", "done", "skipped", "cancelled")
+_COUNTED = ("running", "failed", "paused", "ready", "waiting", "blocked", "done", "skipped", "cancelled")
 _NONE = "No task yet. `hivemind batch plan.yaml` submits some; agents can with `hivemind mcp`."
+_TOLD = ("failed", "paused", "blocked")
 _LABEL = 10
 _TALL = 18
 """Rows from which the card has a row for every fact."""
@@ -72,7 +73,11 @@ def _short(task: TaskView, text: str) -> str:
 
 
 def _note(task: TaskView, _pen: Pen) -> Span:
-    return _short(task, task.note), task_sign(task.state).role if task.state in ("failed", "blocked") else "dim"
+    return _short(task, _why(task)), task_sign(task.state).role if task.state in _TOLD else "dim"
+
+
+def _why(task: TaskView) -> str:
+    return f"for {short_duration(task.paused_s)} more: {task.note}" if task.paused_s else task.note
 
 
 TASKS: Table[TaskView] = Table(
@@ -176,7 +181,7 @@ def effects(task: TaskView) -> list[tuple[str, str]]:
 
 def _tall(task: TaskView, before: Near, after: Near, keys: list[Row], cells: int, rows: int, pen: Pen) -> list[Row]:
     state: list[Row] = [[pen.worded(task_sign(task.state)), (f"  for {short_duration(task.since_s)}", "dim")]]
-    state += [[(line, task_sign(task.state).role)] for line in wrapped(task.note, cells)[:3]]
+    state += [[(line, task_sign(task.state).role)] for line in wrapped(_why(task), cells)[:3]]
     parts = [state, _facts(task, pen)]
     room = rows - sum(map(len, parts)) - len(keys) - 6  # a gap after each part, and two titles
     split = max(2, min(len(before) or 1, room - min(len(after) or 1, room // 2)))
@@ -244,7 +249,7 @@ def _compact(task: TaskView, before: Near, after: Near, keys: list[Row], cells: 
         (2, named("agent", task.agent, "info")),
     ]
     return [
-        fitting(cells, [*state, *([(1, [(task.note, sign.role)])] if task.note else [])]),
+        fitting(cells, [*state, *([(1, [(_why(task), sign.role)])] if task.note else [])]),
         fitting(cells, [chunk for chunk in facts if chunk[1]]),
         _beside("waits for", "no other task", before, cells, pen),
         _beside("waited for by", "no other task", after, cells, pen),
