@@ -90,7 +90,8 @@ async def room_on(source: Path, folder: Path, columns: str = "") -> AsyncIterato
 async def test_a_key_leads_to_a_clients_next_refusal(tmp_path: Path) -> None:
     """Refusals that were retried are marks of its log, which has no pauses and no cuts; the room goes there."""
     async with room_on(SESSIONS / "claude-code-2.1.332-a", tmp_path) as (pilot, app):
-        await wait_until(pilot, lambda: app.recording.counts() == {"rate_limited": 5})
+        await wait_until(pilot, lambda: app.recording.playback().mark_count == 5)
+        assert len(app.recording.of_kind("rate_limited")) == 5
         first, second, *_ = app.recording.playback().marks
         await press(pilot, "n")
         await wait_until(pilot, lambda: app.view.snapshot.at == pytest.approx(first.at))
