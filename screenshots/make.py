@@ -43,6 +43,7 @@ from hivemind_tui.app import ControlRoom
 from hivemind_tui.commands.files import CONVERTER, placed_text
 from hivemind_tui.keys.keymap import BY_ID, here
 from hivemind_tui.loop.loop_lag import Pace
+from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.replay_app import ReplayRoom
 from hivemind_tui.sources.base import Local
 from hivemind_tui.sources.replay import ReplaySource
@@ -222,8 +223,10 @@ async def live_pictures(journal: Path) -> AsyncIterator[tuple[Picture, str, str]
             JournalBegan(began, time.time(), journal.stem, 1, "hivemind", proxy.address, upstreams),
         ]
         proxy.engine.hooks.record = events.extend
+        plots = PlotProcess()
+        stack.push_async_callback(plots.aclose)
         source = Local(proxy, FOLDER / "hivemind.toml")
-        app = ControlRoom(source, drain_s=30, environment=ENVIRONMENT)
+        app = ControlRoom(source, drain_s=30, plots=plots, environment=ENVIRONMENT)
         app._pace = Frames(app._pace.wanted)
         async with app.run_test(size=LARGE) as pilot:
             await stack.enter_async_context(run_demo_agents(proxy.address))
@@ -262,10 +265,11 @@ def evening(folder: Path) -> Path:
 async def recorded_pictures(journal: Path, pictures: Sequence[Picture]) -> AsyncIterator[tuple[Picture, str, str]]:
     """Those of what was recorded."""
     player = Player(journal, priced=True)
+    plots = PlotProcess()
     try:
         source = ReplaySource(player, player.name)
         source.journal = journal
-        app = ReplayRoom(source, environment=ENVIRONMENT)
+        app = ReplayRoom(source, plots=plots, environment=ENVIRONMENT)
         app._pace = Frames(app._pace.wanted)
         async with app.run_test(size=LARGE) as pilot:
             await asyncio.sleep(SETTLE_S)
@@ -274,6 +278,7 @@ async def recorded_pictures(journal: Path, pictures: Sequence[Picture]) -> Async
                 app.action_unloop()
     finally:
         player.close()
+        await plots.aclose()
 
 
 async def what_if_pictures() -> AsyncIterator[tuple[Picture, str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from hivemind.scheduler.types import Utilisation, WindowKind
 from hivemind.world.health import Forecast
 from hivemind.world.snapshot import CurvePoint, Line, Snapshot, TicketView
 from hivemind_tui.panels import curve, limits, slots
+from hivemind_tui.plots.plotter import draw
 from hivemind_tui.plots.sample import mark
 from hivemind_tui.render.glyphs import ASCII
 from hivemind_tui.render.pen import Pen
@@ -174,7 +176,7 @@ def test_each_cause_has_a_sign_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("braille", [True, False])
-def test_every_cut_and_turn_stands_on_the_curve(braille: bool) -> None:
+def test_every_cut_and_turn_stands_on_the_sketch(braille: bool) -> None:
     """All of them at their moments, explained under it, the last one in words."""
     glyphs = {} if braille else {"glyphs": ASCII}
     rows = curve_of(bad_afternoon(), 120, 24, **glyphs).splitlines()
@@ -184,6 +186,17 @@ def test_every_cut_and_turn_stands_on_the_curve(braille: bool) -> None:
         assert mark(cause).word in rows[-3]
     assert ("×0.5 at 22:12:20: truncated" if braille else "x0.5 at 22:12:20: truncated") in rows[-3]
     assert "first token 1.4s, target 2.0s" in rows[-2]
+
+
+def test_every_cut_stands_in_the_figure_too(golden: Callable[[str, str], None]) -> None:
+    """As plotext draws it, with the ceiling as a line."""
+    view = View(bad_afternoon())
+    job = curve.wanted(view, 90, 20, PLAIN)
+    assert job is not None
+    rows = text(curve.render(view, 90, 20, PLAIN, draw(job)))
+    assert all(mark(cause).glyph in rows for cause in MARKS.values())
+    assert "┄┄┄" in rows
+    golden("curve_figure", rows)
 
 
 def test_a_turn_of_a_knob_is_told_as_such() -> None:

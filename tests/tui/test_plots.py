@@ -1,35 +1,66 @@
-"""The curve: down-sampled without losing a dip, and drawn in cells."""
+"""The curve: down-sampled without losing a dip, drawn in another process, sketched while there is none."""
 
 from __future__ import annotations
 
+import asyncio
 import math
+import os
 import shlex
+import signal
 import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 from tui.trouble import MARKS, bad_afternoon
 from tui.worlds import world
 
 from hivemind.records import replace
 from hivemind.world.snapshot import CurvePoint
-from hivemind_tui.past import process as past_process
+from hivemind_tui.panels import curve
+from hivemind_tui.plots import process as plots_process
 from hivemind_tui.plots.canvas import Canvas, columns, steps
-from hivemind_tui.plots.sample import Curves, curves_of, mark, span_of, thin
+from hivemind_tui.plots.plotter import draw
+from hivemind_tui.plots.process import PlotProcess
+from hivemind_tui.plots.sample import ROLE_CODES, Job, job_for, mark, span_of, thin
+from hivemind_tui.render.pen import Pen
+from hivemind_tui.state.view import View
 from hivemind_tui.web.server import command_of
 from hivemind_tui.whatif import process as whatif_process
 
 _WEB = tuple(shlex.split(command_of("http://127.0.0.1:1", None))[1:])
 
 
-def curves(width: int = 58) -> Curves:
-    made = curves_of(world().lanes[0], width)
+def job(width: int = 58, height: int = 11) -> Job:
+    made = job_for(world().lanes[0], width, height)
     assert made is not None
     return made
 
 
+@asynccontextmanager
+async def process(*command: str) -> AsyncIterator[PlotProcess]:
+    plots = PlotProcess(command, restart_s=0.01) if command else PlotProcess(restart_s=0.01)
+    try:
+        yield plots
+    finally:
+        await plots.aclose()
+
+
+async def shown(plots: PlotProcess, condition: Callable[[], bool]) -> None:
+    """Until the condition holds after some change of the figure."""
+    changed = asyncio.Event()
+    plots.on_figure = changed.set
+    async with asyncio.timeout(30):
+        while not condition():
+            await changed.wait()
+            changed.clear()
+
+
 def test_two_points_a_column_at_most() -> None:
     """600 points in 40 columns become at most 80, in their order."""
-    made = curves(40)
+    made = job(width=40)
     assert len(made.level) <= 80
     assert [x for x, _ in made.level] == sorted(x for x, _ in made.level)
     assert all(-600 <= x <= 0 for x, _ in made.level + made.ttft + made.active)
@@ -61,35 +92,100 @@ def test_a_curve_that_began_not_long_ago_takes_more_than_half_of_the_width() -> 
         assert age <= span_of(curve) < age / 0.54
 
 
-def test_what_bent_the_curve_goes_with_it() -> None:
+def test_what_bent_the_curve_goes_with_the_job() -> None:
     """Each with its moment, its level, and a sign of its own; the ceiling too, where it is within the scale."""
     lane = bad_afternoon().lanes[0]
-    made = curves_of(lane, 60)
+    made = job_for(lane, 60, 12)
     assert made is not None
-    assert [sign for _, _, sign in made.marks] == [mark(cause) for cause in MARKS.values()]
-    assert all(-600 <= x <= 0 and y > 0 for x, y, _ in made.marks)
+    assert [(sign, ROLE_CODES[code]) for _, _, sign, code in made.marks] == [
+        (mark(cause).glyph, mark(cause).role) for cause in MARKS.values()
+    ]
+    assert all(-600 <= x <= 0 and y > 0 for x, y, _, _ in made.marks)
     assert made.ceiling == made.top == 12.0
-    far = curves_of(replace(lane, state=replace(lane.state, ceiling=100.0)), 60)
+    far = job_for(replace(lane, state=replace(lane.state, ceiling=100.0)), 60, 12)
     assert far is not None
     assert far.ceiling is None
     assert far.top < 20
 
 
-def test_no_curves_without_points_or_room() -> None:
+def test_no_figure_without_points_or_room() -> None:
     """Too few points or cells, and there is nothing to draw."""
     lane = world().lanes[0]
-    assert curves_of(lane, 20) is None
-    assert curves_of(world(minutes=0).lanes[0], 60) is None
+    assert job_for(lane, 20, 10) is None
+    assert job_for(lane, 60, 3) is None
+    assert job_for(world(minutes=0).lanes[0], 60, 10) is None
+
+
+@pytest.mark.parametrize(("width", "height"), [(24, 4), (58, 8), (58, 11), (120, 30)])
+def test_a_figure_has_the_size_asked_for(width: int, height: int) -> None:
+    """plotext's figure is exactly as large as the panel's place, in roles that the panel knows."""
+    figure = draw(job(width, height))
+    assert len(figure.rows) == height
+    assert all(sum(len(text) for text, _ in row) == width for row in figure.rows)
+    roles = {ROLE_CODES[code] for row in figure.rows for text, code in row if text.strip()}
+    assert "ok" in roles
+
+
+async def test_the_process_draws() -> None:
+    """A job handed in comes back as the figure that this process would have drawn."""
+    async with process() as plots:
+        plots.submit(job())
+        await shown(plots, lambda: plots.figure is not None)
+        assert plots.figure == draw(job())
 
 
 def test_processes_import_nothing_from_where_the_program_runs(tmp_path: Path) -> None:
     """A project may have a module of the same name as one of ours, or as one that we use; it isn't run."""
     for name in ("hivemind.py", "msgspec.py", "textual.py"):
         (tmp_path / name).write_text("raise SystemExit('not ours')\n")
-    command = whatif_process._COMMAND
+    command = plots_process._COMMAND
     ended = subprocess.run(command, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     assert b"not ours" not in ended.stderr
-    assert all("-P" in each[:3] for each in (command, past_process._COMMAND, _WEB))
+    assert all("-P" in each[:3] for each in (command, whatif_process._COMMAND, _WEB))
+
+
+async def test_a_killed_process_comes_back() -> None:
+    """kill -9: no figure for a moment, then another process and the figure again, without a new job."""
+    async with process() as plots:
+        plots.submit(job())
+        await shown(plots, lambda: plots.figure is not None)
+        first = plots.pid
+        assert first is not None
+        gaps = 0
+
+        def again() -> bool:
+            nonlocal gaps
+            gaps += plots.figure is None
+            return plots.figure is not None and plots.pid not in (first, None)
+
+        plots.submit(job(60))
+        os.kill(first, signal.SIGKILL)
+        await shown(plots, again)
+        assert gaps > 0
+        assert plots.figure is not None
+        assert plots.figure.width == 60
+
+
+async def test_a_command_that_is_no_plotter_is_given_up_on_politely() -> None:
+    """Nonsense instead of figures, or no program at all, is a log line and no figure; closing still works."""
+    async with process(sys.executable, "-c", "print('x' * 100)") as plots:
+        plots.submit(job())
+        await shown(plots, lambda: plots.pid is None)
+        assert plots.figure is None
+    async with process("/nonexistent/plotter") as plots:
+        plots.submit(job())
+        await shown(plots, lambda: True)
+        assert plots.figure is None
+
+
+def test_the_panel_sketches_while_there_is_no_figure() -> None:
+    """Without a figure, or with one of another size, the panel draws a braille curve of its own."""
+    rows = curve.render(View(world()), 64, 14, Pen())
+    assert any(0x2800 < ord(letter) <= 0x28FF for row in rows for letter in row.text)
+    with_figure = curve.render(View(world()), 64, 14, Pen(), draw(job(60, 11)))
+    assert "-10m" in "".join(row.text for row in with_figure)
+    wrong_size = curve.render(View(world()), 64, 14, Pen(), draw(job(50, 11)))
+    assert [row.text for row in wrong_size] == [row.text for row in rows]
 
 
 def test_braille_line() -> None:

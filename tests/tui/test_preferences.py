@@ -75,6 +75,7 @@ async def test_keys_columns_and_order_are_the_files(tmp_path: Path) -> None:
         await press(pilot, "1 circumflex_accent")
         assert room(pilot).view.page == "agents"
         assert "f4 pause all" in "".join(text for _, spans in keymap.footer(room(pilot).view) for text, _ in spans)
+    await own.plots.aclose()
 
 
 @pytest.mark.usefixtures("_as_usual")
@@ -164,3 +165,4 @@ async def test_the_theme_that_was_turned_to_is_the_one(tmp_path: Path) -> None:
         assert own.chosen_theme == ""
         await press(pilot, "@theme")
         assert own.chosen_theme == room(pilot).theme.removeprefix("hivemind-") != ""
+    await own.plots.aclose()

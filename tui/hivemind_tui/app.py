@@ -31,6 +31,7 @@ from hivemind_tui.keys import keymap
 from hivemind_tui.loop.loop_lag import Diagnostics, Pace, memory_mb, wanted_fps
 from hivemind_tui.loop.lossy_driver import LossyDriver, TerminalBack
 from hivemind_tui.past.process import PastProcess
+from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.render.capabilities import coloured, themes_for
 from hivemind_tui.render.format import clock
 from hivemind_tui.render.glyphs import glyphs_for
@@ -65,6 +66,7 @@ class ControlRoom(Actions):
         source: Source,
         *,
         drain_s: float = 30.0,
+        plots: PlotProcess | None = None,
         environment: Mapping[str, str] = os.environ,
         driver_class: type[Driver] | None = None,
         start_demo: Callable[[], Awaitable[Source]] | None = None,
@@ -102,7 +104,7 @@ class ControlRoom(Actions):
         self._inside = False
         self._reading_back = False
         self._room = Size(0, 0)
-        self._board = Board(glyphs_for(environment))
+        self._board = Board(glyphs_for(environment), plots)
         self.overlay, self.palette = Overlay(id="overlay"), Palette(id="palette")
         self.line = self._board.bottom
 

@@ -13,6 +13,7 @@ from hivemind_tui.keys.keymap import footer, parsed
 from hivemind_tui.pages import AROUND, pages, rows_wanted
 from hivemind_tui.panels import diagnostics, header
 from hivemind_tui.panels.timeline_strip import Scrubber
+from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.render.glyphs import Glyphs
 from hivemind_tui.render.pen import Pen, Span, fitting
 from hivemind_tui.state.view import View
@@ -50,14 +51,14 @@ def _classes_of(view: View) -> Mapping[str, bool]:
 class Board(Vertical):
     """Everything on the screen except what lies over it."""
 
-    def __init__(self, glyphs: Glyphs) -> None:
+    def __init__(self, glyphs: Glyphs, plots: PlotProcess | None) -> None:
         super().__init__(id="board")
         self.pen = Pen(glyphs=glyphs)
         self.bottom = BottomRow(id="footer")
         self._header = Panel(header.render, id="header")
         self._inside = Panel(diagnostics.render, id="inside")
         self._timeline = Scrubber(id="timeline")
-        self._pages = pages()
+        self._pages = pages(plots)
         for name, page in self._pages.items():
             page.id = f"page-{name}"
             page.add_class("page")

@@ -26,7 +26,7 @@ from hivemind_tui.panels import (
     trends,
     vitals,
 )
-from hivemind_tui.panels import curve as curves
+from hivemind_tui.panels.curve import CurvePanel
 from hivemind_tui.render.glyphs import TASK_SIGNS
 from hivemind_tui.widgets.box import Horizontal, Vertical
 from hivemind_tui.widgets.line_table import Panel, Render
@@ -34,6 +34,7 @@ from hivemind_tui.widgets.line_table import Panel, Render
 if TYPE_CHECKING:
     from textual.widget import Widget
 
+    from hivemind_tui.plots.process import PlotProcess
     from hivemind_tui.render.pen import Pen
     from hivemind_tui.state.view import View
 
@@ -41,7 +42,7 @@ AROUND = 3
 """Rows of a list beside its items: head and box."""
 
 
-def pages() -> Mapping[str, Widget]:
+def pages(plots: PlotProcess | None) -> Mapping[str, Widget]:
     """Return the pages by name. The style sheet (pages.tcss) says which panels are shown in which layout."""
 
     def leading(name: str, render: Render, id: str) -> Panel:
@@ -52,7 +53,7 @@ def pages() -> Mapping[str, Widget]:
     def curve(id: str) -> Panel:
         """Return the curve with the keys that move the level's upper end; a click leads to all knobs."""
         action = f"app.{BY_ID['tuning'].action}"
-        return Panel(curves.render, id=id, key=BY_ID["less"].pair, action=action, steers=True)
+        return CurvePanel(plots, id=id, key=BY_ID["less"].pair, action=action, steers=True)
 
     def newest(id: str) -> Panel:
         return leading("log", log.render_newest, id)

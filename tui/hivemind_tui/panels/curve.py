@@ -1,9 +1,12 @@
-"""The concurrency level over time with its causes, and the time to first token."""
+"""The concurrency level over time with its causes, and the time to first token: plotext's figure, or a sketch."""
 
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 from textual.strip import Strip
 
@@ -11,37 +14,60 @@ from hivemind.scheduler.events import LaneState
 from hivemind.text.humanise import short_duration, short_span
 from hivemind.world.snapshot import LaneView
 from hivemind_tui.plots.canvas import Canvas, Runs, columns, steps
-from hivemind_tui.plots.sample import NARROWEST, NOTED, SHADE, Curves, PlotMark, curves_of, mark, span_of, turned
+from hivemind_tui.plots.process import PlotProcess
+from hivemind_tui.plots.sample import (
+    NOTED,
+    ROLE_CODES,
+    SHADE,
+    TTFT_ROWS_MOST,
+    Figure,
+    Job,
+    PlotMark,
+    job_for,
+    mark,
+    span_of,
+    turned,
+)
 from hivemind_tui.render.format import clean, clock, level, whole
 from hivemind_tui.render.pen import Chunk, Pen, Row, Span, cells_of, fitting
 from hivemind_tui.render.rows import named
 from hivemind_tui.state.view import View, join
+from hivemind_tui.widgets.line_table import Panel
 
 _WORDS_FROM = 7
 """Rows from which the causes of changes have one below the curve."""
 _SPLIT_FROM = 9
 """Rows from which the time to first token is drawn below."""
 _SCALE = 8
-"""Cells of the scale."""
-_TIMES_FROM = 5
-"""Rows from which there is a time axis."""
-_TTFT_ROWS = 12
-"""Rows of the time to first token, however high the screen: a line that hardly moves needs no more."""
+"""Cells of the sketch's scale."""
+_BETWEEN_S = 1.0
+"""Between two figures."""
 _NOTE = 40
 """Most characters of a note in the panel; the log has all of it."""
 _TREND = 24
 """Narrowest trend beside which the last change is described."""
 
 
-def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """Return the panel's rows: the curves, what changed them, and gauges."""
+def wanted(view: View, width: int, height: int, pen: Pen) -> Job | None:
+    """Return the figure that the panel wants in this size; None where it draws without one."""
+    cells, rows = pen.body_size(width, height)
+    if view.lane is None or not pen.glyphs.braille:
+        return None
+    return job_for(view.lane, cells, _picture(rows))
+
+
+def render(view: View, width: int, height: int, pen: Pen, figure: Figure | None = None) -> list[Strip]:
+    """Return the panel's rows: the newest figure where it has the right size, else a sketch; gauges below."""
     cells, rows = pen.body_size(width, height)
     lane = view.lane
     if lane is None:
         return pen.message("Concurrency", "The curve begins with the first request.", width, height)
-    worded = rows >= _WORDS_FROM
-    body: list[Row] = [*_picture(lane, cells, rows - 1 - worded, pen)]
-    if worded:
+    picture = _picture(rows)
+    if figure is not None and (figure.width, figure.height) == (cells, picture):
+        body: list[Row] = [[(text, ROLE_CODES[code]) for text, code in runs] for runs in figure.rows]
+    else:
+        body = [*_sketch(lane, cells, picture, pen)]
+    if rows >= _WORDS_FROM:
         body.append(_changes(view, lane, cells, pen))
     body.append(_gauges(lane.state, cells))
     how = "level set by AIMD"
@@ -50,6 +76,39 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     span = view.back.note(view.page, view.snapshot.at)
     note = join(span, view.lane_note(), how, "requests in flight over time")
     return pen.frame("Concurrency", note, body, width, height)
+
+
+def _picture(rows: int) -> int:
+    return rows - 2 if rows >= _WORDS_FROM else rows - 1
+
+
+class CurvePanel(Panel):
+    """A panel whose figure is drawn by the plotting process, of which it wants one a second at most."""
+
+    def __init__(
+        self, plots: PlotProcess | None, *, id: str, now: Callable[[], float] = time.monotonic, **leading: Any
+    ) -> None:
+        super().__init__(self._drawing, id=id, **leading)
+        self._plots = plots
+        self._now = now
+        self._submitted: Job | None = None
+        self._submitted_at = -_BETWEEN_S
+
+    def _drawing(self, view: View, width: int, height: int, pen: Pen) -> list[Strip]:
+        if self._plots is None:
+            return render(view, width, height, pen)
+        now = self._now()
+        if now - self._submitted_at >= _BETWEEN_S:
+            job = wanted(view, width, height, pen)
+            if job is not None and job != self._submitted:
+                self._submitted, self._submitted_at = job, now
+                self._plots.on_figure = self._arrived
+                self._plots.submit(job)
+        return render(view, width, height, pen, self._plots.figure)
+
+    def _arrived(self) -> None:
+        if self.is_mounted:
+            self.redraw()
 
 
 def _gauges(state: LaneState, width: int) -> list[Span]:
@@ -156,46 +215,39 @@ def _gap(signs: list[Span]) -> tuple[int, int]:
     return longest[1], longest[0]
 
 
-def _picture(lane: LaneView, width: int, height: int, pen: Pen) -> list[Runs]:
-    """Return the level above the time to first token, where there is room for both, and the time axis."""
+def _sketch(lane: LaneView, width: int, height: int, pen: Pen) -> list[Runs]:
     if height < 1:
         return []
-    curves = curves_of(lane, width)
-    if curves is None:
-        note: Runs = [("gathering points…" if width >= NARROWEST else "", "dim")]
+    job = job_for(lane, width, max(4, height), braille=pen.glyphs.braille)
+    if job is None:
+        note: Runs = [("gathering points…" if width >= 24 else "", "dim")]
         return [note, *([] for _ in range(height - 1))]
-    timed = height >= _TIMES_FROM
-    under = max(4, min(_TTFT_ROWS, height * 2 // 5)) - 1 if height >= _SPLIT_FROM and curves.ttft else 0
-    rows = _levels(curves, width - _SCALE, height - under - timed, pen)
-    rows += _first_tokens(curves, width - _SCALE, under, pen) if under else []
-    return [*rows, [(_times(curves.span_s, width - _SCALE), "dim")]] if timed else rows
+    under = max(4, min(TTFT_ROWS_MOST, height * 2 // 5)) if height >= _SPLIT_FROM and job.ttft else 0
+    rows = _levels(job, width - _SCALE, height - under, pen)
+    return rows + _first_tokens(job, width - _SCALE, under - 1, pen) if under else rows
 
 
-def _levels(curves: Curves, width: int, height: int, pen: Pen) -> list[Runs]:
+def _levels(job: Job, width: int, height: int, pen: Pen) -> list[Runs]:
     canvas = Canvas(width, height, braille=pen.glyphs.braille)
-    active = columns(curves.active, curves.span_s, canvas.columns)
-    canvas.curve(active, curves.top, "info", ".")
-    canvas.curve(columns(curves.level, curves.span_s, canvas.columns), curves.top, "ok", "*")
-    if curves.ceiling is not None:
-        canvas.line(curves.ceiling, curves.top, pen.glyphs.frame[4], "rule")
-    for x, y, sign in curves.marks:
-        canvas.put((x + curves.span_s) / curves.span_s, y, curves.top, sign.shown(pen.glyphs.braille), sign.role)
-    canvas.area(active, curves.top, SHADE if pen.glyphs.braille else ":", "info")
-    return _scaled(canvas.rows(), f"{math.ceil(curves.top)}", pen)
+    active = columns(job.active, job.span_s, canvas.columns)
+    canvas.curve(active, job.top, "info", ".")
+    canvas.curve(columns(job.level, job.span_s, canvas.columns), job.top, "ok", "*")
+    if job.ceiling is not None:
+        canvas.line(job.ceiling, job.top, pen.glyphs.frame[4], "rule")
+    for x, y, sign, code in job.marks:
+        canvas.put((x + job.span_s) / job.span_s, y, job.top, sign, ROLE_CODES[code])
+    canvas.area(active, job.top, SHADE if pen.glyphs.braille else ":", "info")
+    return _scaled(canvas.rows(), f"{math.ceil(job.top)}", pen)
 
 
-def _first_tokens(curves: Curves, width: int, height: int, pen: Pen) -> list[Runs]:
-    top = max(curves.target_s, *(y for _, y in curves.ttft)) * 1.1
+def _first_tokens(job: Job, width: int, height: int, pen: Pen) -> list[Runs]:
+    top = max(job.target_s, *(y for _, y in job.ttft)) * 1.1
     canvas = Canvas(width, height, braille=pen.glyphs.braille)
-    canvas.curve(columns(curves.ttft, curves.span_s, canvas.columns), top, "recover", "*")
-    canvas.line(curves.target_s, top, pen.glyphs.frame[4], "wait")
-    return _scaled(canvas.rows(), f"{top:.1f} s", pen)
-
-
-def _times(span_s: float, width: int) -> str:
-    begin = f"-{short_span(span_s)}"
-    first = f"{begin}{f'-{short_span(span_s / 2)}':>{max(0, width // 2 - len(begin))}}"
-    return f"{' ' * _SCALE}{first}{'now':>{max(0, width - len(first))}}"
+    canvas.curve(columns(job.ttft, job.span_s, canvas.columns), top, "recover", "*")
+    canvas.line(job.target_s, top, pen.glyphs.frame[4], "wait")
+    begin = f"-{short_span(job.span_s)}"
+    times = f"{' ' * _SCALE}{begin}{'now':>{max(0, width - len(begin))}}"
+    return [*_scaled(canvas.rows(), f"{top:.1f} s", pen), [(times, "dim")]]
 
 
 def _scaled(rows: list[Runs], top: str, pen: Pen) -> list[Runs]:

@@ -1,1 +1,1 @@
-"""Curves: down-sampled, and drawn in character cells."""
+"""Curves: down-sampled here, drawn by plotext in a process of its own."""

@@ -1,4 +1,4 @@
-"""A picture of curves in character cells, drawn in a millisecond."""
+"""A picture of curves in character cells, drawn here in a millisecond: what is shown while there is no figure."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 
+import msgspec
 from msgspec import Struct
 
 from hivemind.scheduler.types import FailureKind
@@ -19,31 +20,13 @@ _SPANS_S = (10.0, 20.0, 30.0, 40.0, 60.0, 90.0, 120.0, 180.0, 240.0, 300.0, 420.
 """For a curve that began not long ago, so that it doesn't huddle at the edge."""
 _HOUR_S = 3600.0
 """Longer curves are shown in whole hours, those of up to an hour in times of ten minutes."""
-NARROWEST = 24
-"""Cells that a picture takes at least."""
-
-Points = list[tuple[float, float]]
+TTFT_ROWS_MOST = 12
+"""Rows of the plot of times to first token, however high the screen: a line that hardly moves needs no more."""
 
 
-class Curves(Struct, frozen=True):
-    """What is drawn of a lane: its concurrency level, and the time to first token. x is seconds, 0 is now."""
-
-    span_s: float
-    level: Points
-    active: Points
-    marks: Sequence[tuple[float, float, PlotMark]]
-    """What bent the level: when, the level then, and its sign."""
-    ttft: Points
-    target_s: float
-    top: float
-    """The highest level that the scale must reach."""
-    ceiling: float | None
-    """Drawn as a line; None where it is none, or beyond the scale."""
-
-
-def curves_of(lane: LaneView, width: int) -> Curves | None:
-    """Return what is drawn in `width` cells; None without a curve or room."""
-    if len(lane.curve) < 2 or width < NARROWEST:
+def job_for(lane: LaneView, width: int, height: int, *, braille: bool = True) -> Job | None:
+    """Return the job for a lane's figure in `width` cells and `height` rows; None without a curve or room."""
+    if len(lane.curve) < 2 or width < 24 or height < 4:
         return None
     now = lane.curve[-1].at
     span = span_of(lane.curve)
@@ -53,14 +36,16 @@ def curves_of(lane: LaneView, width: int) -> Curves | None:
     highest = max((y for _, y in [*level, *active]), default=1.0)
     ceiling = lane.state.ceiling if lane.state.ceiling <= 2 * highest else None
     top = max(ceiling or 0.0, highest if ceiling is not None else highest * 1.15)
-    return Curves(
+    return Job(
+        width=width,
+        height=height,
         span_s=span,
         level=level,
         active=active,
         marks=[
-            (point.at - now, point.level, mark(point.mark))
+            (point.at - now, point.level, sign.shown(braille), ROLE_CODES.index(sign.role))
             for point in points
-            if point.mark and not math.isinf(point.level)
+            if point.mark and not math.isinf(point.level) and (sign := mark(point.mark))
         ],
         ttft=thin(points, now, span, width, lambda point: point.ttft_s),
         target_s=lane.state.latency_target_s,
@@ -144,3 +129,35 @@ def mark(cause: str) -> PlotMark:
     if cause.startswith(NOTED):
         return NOTE
     return TURN if turned(cause) else _MARKS.get(cause, _OTHER)
+
+
+ROLE_CODES = ("text", "rule", "info", "ok", "recover", "wait", "bad", "accent")
+"""Colour roles that a figure is drawn with. Figures name them by index, so a change of theme needs no new figure."""
+
+Points = list[tuple[float, float]]
+
+
+class Job(msgspec.Struct, frozen=True, array_like=True):
+    """A figure to draw: the concurrency level, and the time to first token under it. x is seconds, 0 is now."""
+
+    width: int
+    height: int
+    span_s: float
+    level: Points
+    active: Points
+    marks: list[tuple[float, float, str, int]]
+    """What bent the level: when, the level then, one character, and its role as an index into :data:`ROLE_CODES`."""
+    ttft: Points
+    target_s: float
+    top: float
+    """The highest level that the scale must reach."""
+    ceiling: float | None
+    """Drawn as a line; None where it is none, or beyond the scale."""
+
+
+class Figure(msgspec.Struct, frozen=True, array_like=True):
+    """A drawn figure: rows of text runs, each with its role as an index into :data:`ROLE_CODES`."""
+
+    width: int
+    height: int
+    rows: list[list[tuple[str, int]]]

@@ -18,6 +18,7 @@ from hivemind_tui.keys import keymap
 from hivemind_tui.loop.gc_pacing import Collector
 from hivemind_tui.loop.loop_lag import Monitor
 from hivemind_tui.loop.lossy_driver import LossyDriver
+from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.program.supervisor import MakeScreen
 from hivemind_tui.render.notices import NoticesWanted
 from hivemind_tui.sources.base import Source
@@ -25,7 +26,7 @@ from hivemind_tui.state.lists import SortOrder
 
 
 class Screens:
-    """What outlives the single screen: the monitor, and the choice of a driver."""
+    """What outlives the single screen: the plotting process, the monitor, and the choice of a driver."""
 
     def __init__(
         self, *, drain_s: float, token: bool, collector: Collector, first_frame: asyncio.Event, notices: NoticesWanted
@@ -47,6 +48,7 @@ class Screens:
         self._token = token
         self._collector = collector
         self._first_frame = first_frame
+        self.plots = PlotProcess(monitor=self.monitor)
 
     def on(self, source: Source) -> MakeScreen:
         """Return the function that makes a screen on this source."""
@@ -80,6 +82,7 @@ class Screens:
             drain_s=self._drain_s,
             token=self._token,
             notices=None if self._source.link.kind == "replay" else self._notices,
+            plots=self.plots,
             driver_class=self.driver or LossyDriver,
             start_demo=self._begin_demo if self.start_demo is not None else None,
         )

@@ -122,6 +122,7 @@ async def _enter_screens(
         from hivemind_tui.loop.web_driver import BrowserDriver
 
         screens.driver = BrowserDriver
+    stack.push_async_callback(screens.plots.aclose)
     if options.monitor is not None:
         stack.callback(screens.write_report, options.monitor)
     return screens
