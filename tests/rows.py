@@ -19,8 +19,11 @@ _Row = tuple[str, dict[str, Any]]
 _LONGEST = 200
 
 
-def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> pytest.Function | None:
-    """Make one test of a function whose arguments are all in its rows; leave alone what has fixtures or other marks."""
+def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> list[pytest.Function] | None:
+    """Make one test of a function whose arguments are all in its rows; leave alone what has fixtures or other marks.
+
+    Coroutines, too: each has a loop of its own.
+    """
     if not (isinstance(collector, pytest.Module) and isinstance(obj, FunctionType) and name.startswith("test_")):
         return None
     marks: list[pytest.Mark] = getattr(obj, "pytestmark", [])
@@ -31,9 +34,10 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
     rows = [(", ".join(label for label, _ in row), _merged(row)) for row in itertools.product(*tables)]
     if not rows or rows[0][1].keys() != inspect.signature(obj).parameters.keys():
         return None
-    item: pytest.Function = pytest.Function.from_parent(collector, name=name, callobj=as_one(obj, rows))
+    # What pytest does by itself, so that a conftest may multiply the tests of its folder.
+    items = list(collector._genfunctions(name, as_one(obj, rows)))
     # Its module's own fixtures may be what makes each row begin anew.
-    return None if any(hasattr(collector.obj, fixture) for fixture in item.fixturenames) else item
+    return None if any(hasattr(collector.obj, fixture) for item in items for fixture in item.fixturenames) else items
 
 
 def table(mark: pytest.Mark) -> Iterator[_Row]:

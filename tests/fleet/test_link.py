@@ -31,6 +31,7 @@ async def test_two_proxies_share_a_limit() -> None:
             assert abs(served[0] - served[1]) <= 6
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("allows", [math.inf, 150])
 async def test_what_nobody_has_stated_grows(allows: float) -> None:
     """Two proxies before an unknown public host begin at 60 requests a minute for both, and go on as it answers; one
@@ -59,6 +60,7 @@ async def test_what_nobody_has_stated_grows(allows: float) -> None:
     assert (limit >= 240, source) == ((True, "assumed") if allows > 300 else (False, "refused"))
 
 
+@pytest.mark.e2e
 async def test_the_level_that_nobody_has_stated_grows() -> None:
     """Two proxies before an unknown public host begin with 5 requests in flight for both, and send more as it
     answers."""

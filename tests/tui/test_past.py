@@ -62,8 +62,10 @@ async def on_day(tmp_path: Path, size: tuple[int, int] = SMALL) -> AsyncIterator
         yield pilot, past
 
 
-@pytest.mark.parametrize("size", [WIDE, SMALL])
-@pytest.mark.parametrize("keys", ["8", ": c o s t enter", ": s p e n d enter", ": l a s t space h o u r enter 8"])
+@pytest.mark.parametrize(
+    ("size", "keys"),
+    [(WIDE, "8"), (SMALL, ": c o s t enter"), (SMALL, ": s p e n d enter"), (SMALL, ": l a s t space h o u r enter 8")],
+)
 async def test_the_cost_of_the_last_hour_is_some_keys_away(tmp_path: Path, size: tuple[int, int], keys: str) -> None:
     """By agent, sorted, with what it is the cost of; of what was used before nothing is shown."""
     async with on_day(tmp_path, size) as (pilot, _):

@@ -128,7 +128,7 @@ async def test_what_cant_be_gone_to_is_told() -> None:
         await until_at(pilot, app, LENGTH_S)
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW])
+@pytest.mark.parametrize("size", [pytest.param(WIDE, marks=pytest.mark.slow), NARROW])
 async def test_a_few_keys_lead_to_a_kind_of_marks(size: tuple[int, int]) -> None:
     """The list says how many there are of each kind and where the next is, and narrows with what is typed; after the
     last comes the first. The row below plays there at x8."""
@@ -161,6 +161,7 @@ async def test_a_few_keys_lead_to_a_kind_of_marks(size: tuple[int, int]) -> None
         assert [kind for kind in kinds if f"{KINDS[kind].word}: " not in seen(pilot, "overlay")] == []
 
 
+@pytest.mark.slow
 async def test_it_plays_stops_and_repeats() -> None:
     """Space plays and stops, the speeds go up and down, a loop comes back to its beginning."""
     # At 64 times the speed less than the loop passes between two looks at this clock.
