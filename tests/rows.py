@@ -35,7 +35,10 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
     if not rows or rows[0][1].keys() != inspect.signature(obj).parameters.keys():
         return None
     # What pytest does by itself, so that a conftest may multiply the tests of its folder.
-    items = list(collector._genfunctions(name, as_one(obj, rows)))
+    whole = as_one(obj, rows)
+    items = list(collector._genfunctions(name, whole))
+    for item in items:
+        item.obj = whole
     # Its module's own fixtures may be what makes each row begin anew.
     return None if any(hasattr(collector.obj, fixture) for item in items for fixture in item.fixturenames) else items
 
