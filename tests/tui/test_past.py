@@ -102,6 +102,7 @@ async def test_sentences_lead_there(tmp_path: Path) -> None:
             assert (view.page, view.back.span(view.page), view.back.by) == expected, sentence
 
 
+@pytest.mark.slow
 async def test_one_key_cycles_the_span_of_curves_and_another_the_groups(tmp_path: Path) -> None:
     """Curves and charts are of the span, which a small screen says before the vitals, and go back to what is in memory;
     the page of costs has a span of its own."""

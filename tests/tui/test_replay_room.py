@@ -67,6 +67,7 @@ async def test_it_opens_on_the_overview_and_says_what_it_is() -> None:
             await wait_until(pilot, lambda: "14:00:00" in seen(pilot, "timeline"))
 
 
+@pytest.mark.slow
 async def test_notes_cover_neither_the_timeline_nor_the_verdict() -> None:
     """However many there are and whatever the size, they stand above the timeline and below the header."""
     source = ReplaySource(cast(Player, Deck(recording())), "20261121-140000-8765", time.monotonic)
@@ -215,6 +216,7 @@ async def test_what_steers_is_out_of_use() -> None:
         assert ("play" in names, "drain" in names) == (True, False)
 
 
+@pytest.mark.slow
 async def test_the_mouse_goes_about_on_the_timeline() -> None:
     """A click goes there, dragging along with the button down; without it nothing moves."""
     async with replay() as (pilot, app):
@@ -230,6 +232,7 @@ async def test_the_mouse_goes_about_on_the_timeline() -> None:
         assert 55 < at(app) < 65
 
 
+@pytest.mark.slow
 async def test_kinds_of_marks_are_chosen() -> None:
     """The menu names them all with how many there are; a key hides a kind or shows it again."""
     async with replay() as (pilot, app):
@@ -258,6 +261,7 @@ async def written(app: ReplayRoom) -> None:
         await worker.wait()
 
 
+@pytest.mark.slow
 async def test_pictures_are_written_and_never_over_others(tmp_path: Path) -> None:
     """Each press writes another file, named after the journal and the moment."""
     async with replay(folder=tmp_path) as (pilot, app):
@@ -283,6 +287,7 @@ async def test_damage_and_what_is_not_read_yet_are_seen() -> None:
         assert "no mark after this in the 50% read so far" in str(said(pilot))
 
 
+@pytest.mark.slow
 async def test_panels_offer_nothing_that_steers() -> None:
     """No panel tells of a key that is out of use."""
     events = recording()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from tui.kit import press, room, screen, seen, whole_screen
 from tui.worlds import LANE, FakeSource, world
 
@@ -74,6 +75,7 @@ async def test_one_menu_stops_spending_on_every_page() -> None:
             assert source.applied == [*_WAYS.values()][:number]
 
 
+@pytest.mark.slow
 async def test_every_label_leads_to_what_it_names() -> None:
     """Titles of panels, heads of columns and names of figures are found as they stand, and what is chosen runs."""
     async with screen(FakeSource(world()), (160, 45)) as pilot:
