@@ -20,7 +20,8 @@ DOCS = $(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 # Containers often forbid bytecode; without it every worker and every program under test compiles the tree anew.
 PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest
 # Coverage isn't measured in processes that are forked, and on macOS they may crash in the system's libraries.
-PARALLEL = $(if $(COVERAGE)$(filter Darwin,$(shell uname)),-n $(JOBS) --dist worksteal $(COVERAGE:1=--cov),--forked $(JOBS))
+WORKERS = -n $(JOBS) --dist worksteal
+FORKED = $(if $(filter Darwin,$(shell uname)),$(WORKERS),--forked $(JOBS))
 # What is covered is measured with whole programs too, since they are what some modules are for.
 QUICK = not slow and not clients$(if $(COVERAGE),, and not e2e)
 SUITABLE = import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
@@ -48,12 +49,12 @@ lint: $(VENV)/.ready
 test: lint ## make check and the quick tests; with COVERAGE=1 also what they and whole programs cover
 	@log=$$(mktemp); { $(BIN)/mypy && $(DOCS); } >"$$log" 2>&1 & checks=$$!; \
 	trap 'kill $$checks 2>/dev/null; rm -f "$$log"; exit 130' INT TERM; \
-	code=0; $(PYTEST) $(PARALLEL) -m "$(QUICK)" || code=$$?; \
+	code=0; $(PYTEST) $(if $(COVERAGE),$(WORKERS) --cov,$(FORKED)) -m "$(QUICK)" || code=$$?; \
 	wait $$checks || code=1; cat "$$log"; rm -f "$$log"; exit $$code
 
 # What `make test` leaves out, and what it does only in small.
 test-all: $(VENV)/.ready ## after make test: slow and end-to-end tests, and property tests with many more examples
-	$(PYTEST) -n $(JOBS) --dist worksteal -m "slow or e2e or hypothesis" --hypothesis-profile=large
+	$(PYTEST) $(FORKED) -m "slow or e2e or hypothesis" --hypothesis-profile=large
 
 # Programs are looked for in PATH and in the folders of HIVEMIND_CLIENTS (node_modules/.bin, a venv's bin).
 test-clients: $(VENV)/.ready ## try real clients (Claude Code, Codex, Gemini CLI, opencode, aider, SDKs) where they are installed

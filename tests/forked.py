@@ -21,6 +21,8 @@ from types import ModuleType
 import pytest
 from _pytest.capture import CaptureManager
 
+from hivemind.agent_names import load_tables
+
 _FORK = get_context("fork")
 _SLOW_TO_IMPORT = ("anthropic", "openai", "plotly.graph_objects")
 """What tests of several files import only when they run, which takes seconds of each process."""
@@ -40,6 +42,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         if type(sys.modules.get(name)) is not ModuleType:
             sys.modules.pop(name, None)  # what stood for it until it was used
             importlib.import_module(name)
+    load_tables()
     gc.freeze()
     files = [list(items) for _, items in itertools.groupby(session.items, key=lambda item: item.path)]
     queue: SimpleQueue[int | None] = _FORK.SimpleQueue()

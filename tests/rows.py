@@ -19,26 +19,37 @@ _Row = tuple[str, dict[str, Any]]
 _LONGEST = 200
 
 
-def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> pytest.Function | None:
-    """Make one test of a function whose arguments are all in its rows; leave alone what has fixtures or other marks."""
+def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> list[pytest.Function] | None:
+    """Make one test of a function whose arguments are all in its rows.
+
+    What has fixtures, or rows with marks, is left alone; coroutines too, since each has a loop of its own.
+    """
     if not (isinstance(collector, pytest.Module) and isinstance(obj, FunctionType) and name.startswith("test_")):
         return None
     marks: list[pytest.Mark] = getattr(obj, "pytestmark", [])
-    plain = not vars(obj).keys() - {"pytestmark"} and not hasattr(collector.obj, "pytestmark")
-    if not marks or not plain or not collector.config.getoption("--forked") or inspect.iscoroutinefunction(obj):
+    special = vars(obj).keys() - {"pytestmark"} or "usefixtures" in {mark.name for mark in marks}
+    if special or hasattr(collector.obj, "pytestmark") or inspect.iscoroutinefunction(obj):
         return None
-    tables = [list(table(mark)) for mark in marks]
+    if not collector.config.getoption("--forked"):
+        return None
+    others = [mark for mark in marks if mark.name != "parametrize"]
+    tables = [list(table(mark)) for mark in marks if mark.name == "parametrize"]
     rows = [(", ".join(label for label, _ in row), _merged(row)) for row in itertools.product(*tables)]
-    if not rows or rows[0][1].keys() != inspect.signature(obj).parameters.keys():
+    if not tables or not rows or rows[0][1].keys() != inspect.signature(obj).parameters.keys():
         return None
-    item: pytest.Function = pytest.Function.from_parent(collector, name=name, callobj=as_one(obj, rows))
+    # What pytest does by itself, so that a conftest may multiply the tests of its folder.
+    whole = as_one(obj, rows)
+    vars(whole)["pytestmark"] = others
+    items = list(collector._genfunctions(name, whole))
+    for item in items:
+        item.obj = whole
     # Its module's own fixtures may be what makes each row begin anew.
-    return None if any(hasattr(collector.obj, fixture) for fixture in item.fixturenames) else item
+    return None if any(hasattr(collector.obj, fixture) for item in items for fixture in item.fixturenames) else items
 
 
 def table(mark: pytest.Mark) -> Iterator[_Row]:
-    """Yield a mark's rows and what each is called; none if it isn't `parametrize`, or says more than what they are."""
-    if mark.name != "parametrize" or mark.kwargs.keys() - {"ids"} or not isinstance(mark.args[1], Collection):
+    """Yield the rows of `parametrize` and what each is called; none if it says more than what they are."""
+    if mark.kwargs.keys() - {"ids"} or not isinstance(mark.args[1], Collection):
         return
     names, values = mark.args
     names = [each.strip() for each in names.split(",")] if isinstance(names, str) else names

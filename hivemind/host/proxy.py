@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from msgspec import Struct
+from starlette.applications import Starlette
 
 from hivemind import __version__
 from hivemind import api_types as api
@@ -186,8 +187,11 @@ class Proxy:
         self.asked = 0
         """Requests so far to the control API and the tools."""
         self._token = settings.token.get_secret_value().encode() if settings.token else None
-        self._control_app = control_app(self)
         self._tools = ToolsEndpoint(self, enabled=settings.mcp.enabled)
+
+    @functools.cached_property
+    def _control_app(self) -> Starlette:
+        return control_app(self)
 
     # --- Lifecycle ------------------------------------------------------------------------------------------------
 

@@ -212,6 +212,7 @@ async def test_another_plan_of_the_same_name(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.e2e
 async def test_nothing_to_resume(tmp_path: Path) -> None:
     """`--resume` of what was never begun begins it; a proxy that knows it no more isn't taken for a new beginning."""
     here = bench(tmp_path)

@@ -11,6 +11,7 @@ STOPPED = "exit code 5, stopped by an operator"
 SKIP = {"on_failure": "skip"}
 
 
+@pytest.mark.e2e
 async def test_what_was_skipped_has_its_turn(tmp_path: Path) -> None:
     """Once what failed is done, tasks that were skipped for its sake, however far behind it, run too, each once."""
     kinds = [

@@ -44,6 +44,7 @@ async def test_usage(tmp_path: Path) -> None:
     assert f"{used['work.a']:,} tokens, $0.0" in next(line for line in ran.errors.splitlines() if "a is done" in line)
 
 
+@pytest.mark.e2e
 async def test_the_batchs_budget(tmp_path: Path) -> None:
     """It bounds what all tasks use together: those that come when it is used up fail, and nothing more is asked."""
     (tmp_path / "asks.py").write_text(ASKS)

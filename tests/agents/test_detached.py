@@ -198,6 +198,7 @@ async def test_without_a_state_directory(tmp_path: Path) -> None:
     assert "alice: exit code 0" in ran.err
 
 
+@pytest.mark.e2e
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 async def test_no_credential_is_seen(tmp_path: Path) -> None:
     """Neither a token of the settings nor a key of the starter's is on its command line or in its environment."""

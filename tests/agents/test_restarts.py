@@ -65,6 +65,7 @@ async def test_as_often_as_allowed(tmp_path: Path) -> None:
     assert wrong.err == "hivemind: --restarts -1: must be a whole number from 0 to 1,000\n"
 
 
+@pytest.mark.e2e
 async def test_not_after_a_used_up_budget(tmp_path: Path) -> None:
     """Its requests would be refused again."""
     (tmp_path / "asks.py").write_text(BUDGET)

@@ -99,6 +99,7 @@ async def stage(folder: Path) -> AsyncIterator[Stage]:
             yield Stage(running, place)
 
 
+@pytest.mark.e2e
 async def test_everybody(tmp_path: Path) -> None:
     """Without a name, requests are taken again."""
     async with stage(tmp_path) as on:
@@ -107,6 +108,7 @@ async def test_everybody(tmp_path: Path) -> None:
         assert on.running.snapshot().mode == "serving"
 
 
+@pytest.mark.e2e
 async def test_a_crash(tmp_path: Path) -> None:
     """The command is started again, with its arguments, in its folder and under its name, and its run goes on."""
     async with stage(tmp_path) as on:
@@ -145,6 +147,7 @@ async def test_a_budget(tmp_path: Path) -> None:
         assert (ran.code, on.times()[1:]) == (0, ["alice 200 to do"]), ran.err
 
 
+@pytest.mark.e2e
 async def test_its_task(tmp_path: Path) -> None:
     """A task that failed with the agent is tried again with it: nobody else runs it meanwhile, and it is done, or has
     failed, as the command ends."""
@@ -181,6 +184,7 @@ async def test_stopped_by_hand(tmp_path: Path) -> None:
         assert await on.asks("bob") == 200
 
 
+@pytest.mark.e2e
 async def test_paused(tmp_path: Path) -> None:
     """It goes on by itself: nothing is started or printed, whatever was kept of it before."""
     async with stage(tmp_path) as on:
@@ -191,6 +195,7 @@ async def test_paused(tmp_path: Path) -> None:
         assert len(on.times()) == 1
 
 
+@pytest.mark.e2e
 async def test_one_that_runs(tmp_path: Path) -> None:
     """A process that was cut off and still runs is let go, and not started a second time."""
     async with stage(tmp_path) as on:
@@ -308,6 +313,7 @@ async def test_the_worktree_of_another_agent_is_not_taken(tmp_path: Path) -> Non
         assert WantedWorktree.kept("alice", repo, ENVIRON) is None
 
 
+@pytest.mark.e2e
 async def test_the_result(tmp_path: Path) -> None:
     """With --json a command isn't started: the result says what was done, and has the agent's new state."""
     async with stage(tmp_path) as on:

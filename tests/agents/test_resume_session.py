@@ -111,6 +111,7 @@ async def test_a_script_with_several_calls(tmp_path: Path) -> None:
         ]
 
 
+@pytest.mark.e2e
 async def test_a_session_that_is_gone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """The client has removed it, so the command starts anew, and says so."""
     async with stage(tmp_path) as on:

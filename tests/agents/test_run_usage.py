@@ -51,6 +51,7 @@ async def test_what_it_started_counts(tmp_path: Path) -> None:
     assert f" {sum(tokens):,} tokens, $0.0" in outside
 
 
+@pytest.mark.e2e
 async def test_estimates_are_marked(tmp_path: Path) -> None:
     """A stream of chat completions without the counts, which the client didn't ask for: its use is a guess, and the
     run's end says so, in words and in its report. What was counted isn't marked."""
@@ -86,6 +87,7 @@ async def test_a_host_of_its_own(tmp_path: Path) -> None:
     assert ran.err.startswith("hivemind: crew.py's requests go past HiveMind: AutoGen takes claude-x to its provider's")
 
 
+@pytest.mark.e2e
 async def test_no_request_on_its_path(tmp_path: Path) -> None:
     """A command that goes past the proxy is told at its end; its exit code stays, unless requests were required."""
     (tmp_path / "asks.py").write_text(ASKS)

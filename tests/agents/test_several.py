@@ -75,6 +75,7 @@ async def test_each_must_send_requests_where_that_is_asked_for(tmp_path: Path) -
     assert "w: 2 agents, 2 failed; " in ran.err
 
 
+@pytest.mark.e2e
 async def test_run_again_and_without_a_name(tmp_path: Path) -> None:
     """The same name begins anew; without one the command's is taken, while it and its agents' are free."""
     async with several(tmp_path) as (_, place):
@@ -87,6 +88,7 @@ async def test_run_again_and_without_a_name(tmp_path: Path) -> None:
     assert lines(tmp_path, "starts") == ["x", "x"]
 
 
+@pytest.mark.e2e
 async def test_each_in_a_worktree(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
     async with several(repo) as (_, place):

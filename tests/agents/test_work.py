@@ -45,6 +45,7 @@ async def work(place: Place, *flags: str) -> asyncio.subprocess.Process:
     return process
 
 
+@pytest.mark.e2e
 async def test_what_comes(tmp_path: Path) -> None:
     """A task that nobody would run says so when it is submitted; a worker runs it, in the folder where it was
     submitted, one after another by their order, and leaves a plan's tasks alone."""

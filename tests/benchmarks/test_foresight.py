@@ -1,4 +1,4 @@
-"""The foresight benchmark: what it counts as an error, its tables, its command line, and worlds on sockets."""
+"""The foresight benchmark: what it counts as an error, and its tables."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ import msgspec
 import pytest
 
 from benchmarks.foresight import figures as manual
-from benchmarks.foresight.__main__ import main
-from benchmarks.foresight.cases import Case, Foretold, cases, run_on_sockets
+from benchmarks.foresight.cases import Case, Foretold
 from benchmarks.foresight.score import figures, of_cases, table
-from benchmarks.worlds.world import shortened, world
 from hivemind.records import replace
 
 CASE = Case(
@@ -59,28 +57,3 @@ def test_tables_are_by_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     written = (tmp_path / manual.NAME).read_text("utf-8")
     assert "### Strangers' worlds\n\n2 worlds, 2 changed settings; version 1.0, 2 cores." in written
     assert "| drift | 1 | 0.0 % |" in written
-
-
-def test_wrong_arguments(capsys: pytest.CaptureFixture[str]) -> None:
-    """One line says what would be right."""
-    assert main(["--seeds", "a"]) == 2
-    assert "must be A:B" in capsys.readouterr().err
-    assert main(["--kinds", "odd"]) == 2
-    assert "--kinds odd: there are bucket" in capsys.readouterr().err
-
-
-def test_a_world_on_sockets(tmp_path: Path) -> None:
-    """It is recorded and really run with each change, in real time; what it did is then foretold like any other."""
-    made = shortened(world(4, ("places",)))
-    quick = [
-        replace(each, starts_s=0.0, turns=2, think_s=0.02, prompt_tokens=20, max_tokens=5, stream=number == 0)
-        for number, each in enumerate(made.agents[:3])
-    ]
-    cost = replace(made.rules.cost, base_s=0.05)
-    small = replace(made, agents=tuple(quick), rules=replace(made.rules, cost=cost), changes=made.changes[:1])
-    run_on_sockets(small, tmp_path)
-    before = sorted(tmp_path.rglob("*"))
-    (found,) = cases(small, tmp_path)
-    assert sorted(tmp_path.rglob("*")) == before
-    assert found.kind == "places-on-sockets"
-    assert all(wall_s > 0.1 for wall_s in found.real_wall_s)

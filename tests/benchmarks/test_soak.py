@@ -19,7 +19,7 @@ from benchmarks.soak.run import Plan, soak
 from benchmarks.soak.watching import WINDOWS, Sample, grown, windows
 from hivemind.records import replace
 
-LENGTH_S = float(os.environ.get("SOAK_S", "60"))
+LENGTH_S = float(os.environ.get("SOAK_S", "30"))
 WHOLE = Message(7, "anthropic", False, b"")
 STREAM = Message(7, "openai_chat", True, b"")
 TEXT = b'{"text":"soak7.0 word soak7.1 word "}'

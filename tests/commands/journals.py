@@ -41,7 +41,7 @@ def badly_tuned(folder: Path) -> Path:
     """A journal of a run in which agents of a provider that often fails waited too long before each retry."""
     settings = {"max_concurrency": 8, "retry": {"base_s": 30.0, "max_s": 60.0}, "circuit": {"threshold": 1.0}}
     rules = Rules(Cost(2.0, 0.0, 0.0, 0.1), failing=[Spells([(0.0, 1e9)], 0.3, ErrorKind.OVERLOADED)])
-    return _of_a_world(folder, "badly-tuned", rules, settings)
+    return _of_a_world(folder, "badly-tuned", rules, settings, turns=6)
 
 
 def slow(folder: Path) -> Path:
@@ -49,8 +49,8 @@ def slow(folder: Path) -> Path:
     return _of_a_world(folder, "slow", Rules(Cost(6.0, 0.0, 0.0, 0.1)), {"max_concurrency": 4})
 
 
-def _of_a_world(folder: Path, name: str, rules: Rules, settings: dict[str, Any]) -> Path:
+def _of_a_world(folder: Path, name: str, rules: Rules, settings: dict[str, Any], turns: int = 10) -> Path:
     path = folder / f"{name}.jsonl"
-    agents = tuple(Habits(f"agent-{number}", 0.0, 10, 0.5, 200, 20, 100, number % 2 == 0) for number in range(8))
+    agents = tuple(Habits(f"agent-{number}", 0.0, turns, 0.5, 200, 20, 100, number % 2 == 0) for number in range(8))
     run(World(name, 1, rules, agents, settings, ()), 1, path=path)
     return path

@@ -353,6 +353,7 @@ async def test_the_world_as_described() -> None:
         )
 
 
+@pytest.mark.slow
 async def test_the_description() -> None:
     """It is OpenAPI 3.1, tells of every endpoint and command, and is for everybody: it needs no token."""
     async with steered(token="agents-only") as (web, proxy):

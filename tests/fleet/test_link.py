@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from pathlib import Path
 
 import pytest
-from fleet.kit import Counting, ask, busy, fleet_of, state_of
+from fleet.kit import Counting, ask, fleet_of, state_of
 from proxy.kit import client
 from redis_server import running
 from waiting import until
 
 from hivemind.fleet.store import StoreError
-from hivemind.scheduler.types import WindowKind
 
 
 async def test_two_proxies_share_a_limit() -> None:
@@ -29,45 +27,6 @@ async def test_two_proxies_share_a_limit() -> None:
                 task.cancel()
             assert len(upstream.at) <= 62
             assert abs(served[0] - served[1]) <= 6
-
-
-@pytest.mark.parametrize("allows", [math.inf, 150])
-async def test_what_nobody_has_stated_grows(allows: float) -> None:
-    """Two proxies before an unknown public host begin at 60 requests a minute for both, and go on as it answers; one
-    that refuses more has its limit cut for both."""
-    upstream = Counting(0.005, allows)
-    with running() as store:
-        async with (
-            fleet_of(2, store.url, upstream, profile="generic", rpm=None, max_concurrency=None) as proxies,
-            client() as web,
-        ):
-            asked = [asyncio.create_task(ask(web, each.url, f"a{n}")) for n in range(150) for each in proxies]
-            limits: set[tuple[float, str]] = set()
-            async with asyncio.timeout(50):
-                while len(limits) != 1 or not (
-                    all(task.done() for task in asked) or {each[1] for each in limits} == {"refused"}
-                ):
-                    await asyncio.sleep(0.05)
-                    windows = [
-                        window for each in proxies for lane in each.snapshot().lanes for window in lane.state.windows
-                    ]
-                    limits = {(each.limit, each.source) for each in windows if each.kind is WindowKind.REQUESTS}
-            for task in asked:
-                task.cancel()
-    assert len(upstream.at) >= min(allows, 300)
-    ((limit, source),) = limits
-    assert (limit >= 240, source) == ((True, "assumed") if allows > 300 else (False, "refused"))
-
-
-async def test_the_level_that_nobody_has_stated_grows() -> None:
-    """Two proxies before an unknown public host begin with 5 requests in flight for both, and send more as it
-    answers."""
-    upstream = Counting(0.05)
-    with running() as store:
-        async with fleet_of(2, store.url, upstream, profile="generic", rpm=0, tpm=0, max_concurrency=None) as proxies:
-            async with asyncio.timeout(50), busy([each.url for each in proxies], 8):
-                await until(lambda: upstream.most >= 8)
-            assert all(8 <= lane.state.level < math.inf for each in proxies for lane in each.snapshot().lanes)
 
 
 async def test_each_sees_the_others() -> None:

@@ -296,6 +296,7 @@ def test_a_simulation_says_why_its_requests_wait(tmp_path: Path) -> None:
         assert found.causes.total_s == pytest.approx(found.waited_s)
 
 
+@pytest.mark.slow
 def test_causes_are_those_that_the_scheduler_names(tmp_path: Path) -> None:
     """Nearly all requests wait for what the samples of a bad day and of few slots say. They don't say whether a slot is
     one that a cut of the level took away."""

@@ -72,7 +72,8 @@ def test_the_size_is_found(tmp_path: Path) -> None:
     assert list(found.sentences()) == [f"an answer takes {found.size.base_s:.2g} s + {ms:.2g} ms an output token"]
 
 
-@pytest.mark.parametrize("speed", [batch, *(pytest.param(law, marks=pytest.mark.slow) for law in (power, knee))])
+@pytest.mark.slow
+@pytest.mark.parametrize("speed", [batch, power, knee])
 def test_what_else_is_in_flight_is_found(speed: Callable[[int], float], tmp_path: Path) -> None:
     """By how much it slows answers down, over their whole lives."""
     found = service_of(recorded(tmp_path, run(speed=speed, think_s=15.0, sigma=0.05, turns=25)))

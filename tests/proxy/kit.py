@@ -144,7 +144,10 @@ def settings_for(*upstreams: str, **values: Any) -> Settings:
     no_limits = {"rpm": 0, "tpm": 0, "max_concurrency": 0}
     # A provider's name says which profile it has; all others aren't to be asked whether they are model servers.
     unnamed = {} if any(each.partition("=")[0] in PROFILES for each in upstreams) else {"profile": "generic"}
-    return Settings(upstream=upstreams, **{"port": 0, "allowed_hosts": HOSTS, **no_limits, **unnamed, **values})
+    values = {"upstream": upstreams, "port": 0, "allowed_hosts": HOSTS, **no_limits, **unnamed, **values}
+    # As `Settings(**values)`, which looks for environment variables and files besides.
+    made: Settings = Settings.__pydantic_validator__.validate_python(values, self_instance=Settings.__new__(Settings))
+    return made
 
 
 @contextlib.asynccontextmanager

@@ -269,7 +269,7 @@ CREWS: dict[str, list[tuple[str, str | None]]] = {
 
 
 @pytest.mark.parametrize("members", CREWS.values(), ids=CREWS)
-@pytest.mark.parametrize("slots", [1, 2])
+@pytest.mark.parametrize("slots", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_crew_gets_as_much_as_an_agent_however_its_members_are_named(
     members: list[tuple[str, str | None]], slots: int
 ) -> None:

@@ -19,9 +19,13 @@ TRAFFIC = {
     "told late": Traffic(12, 1000, think_s=2.0, models=3, stamped_late=True),
     "seldom": Traffic(6, 1000, think_s=10.0, models=3),
 }
+EACH = [
+    pytest.param(traffic, id=name, marks=pytest.mark.slow if name in ("crowded", "seldom") else ())
+    for name, traffic in TRAFFIC.items()
+]
 
 
-@pytest.mark.parametrize("traffic", TRAFFIC.values(), ids=list(TRAFFIC))
+@pytest.mark.parametrize("traffic", EACH)
 @pytest.mark.parametrize("kind", [pytest.param(FixedWindow, marks=pytest.mark.slow), Bucket])
 def test_requests_a_minute_that_all_models_share(kind: type[FixedWindow | Bucket], traffic: Traffic) -> None:
     """No more than two 429s in ten minutes of three models, and the window is used as if there were one."""
@@ -30,7 +34,7 @@ def test_requests_a_minute_that_all_models_share(kind: type[FixedWindow | Bucket
     assert len(result.finished_at) >= (350 if traffic is TRAFFIC["seldom"] else 500)
 
 
-@pytest.mark.parametrize("traffic", TRAFFIC.values(), ids=list(TRAFFIC))
+@pytest.mark.parametrize("traffic", EACH)
 @pytest.mark.parametrize("kind", [FixedWindow, pytest.param(Bucket, marks=pytest.mark.slow)])
 def test_models_with_windows_of_their_own_keep_them(kind: type[FixedWindow | Bucket], traffic: Traffic) -> None:
     """Though they have the same limit, and are used alike."""

@@ -134,8 +134,14 @@ class World:
                 self._at(self.now + 5, lambda: self._ask(name, 0.0))
 
 
-@pytest.mark.parametrize("kill_at", [math.inf, 2.2 * HOUR])
-@pytest.mark.parametrize("batch", [LOW, NORMAL])
+@pytest.mark.parametrize(
+    ("batch", "kill_at"),
+    [
+        (LOW, math.inf),
+        (NORMAL, 2.2 * HOUR),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in ((NORMAL, math.inf), (LOW, 2.2 * HOUR))),
+    ],
+)
 def test_an_even_pace_makes_a_window_of_five_hours_last(batch: Priority, kill_at: float) -> None:
     """A batch wants 1.6 of it: HIGH is never held, all but its last five minutes have room, and all gets done."""
     world = World(EVEN, batch, kill_at).run()

@@ -48,6 +48,7 @@ async def test_its_token_is_its_own(tmp_path: Path) -> None:
                     assert (await web.request(method, running.url + path, headers=headers)).status_code == 401
 
 
+@pytest.mark.e2e
 @needs_linux
 async def test_it_raises_itself_by_nothing(tmp_path: Path) -> None:
     """By no command, endpoint or tool, with no token that it finds and from no process that it starts; each attempt is
@@ -132,6 +133,7 @@ async def test_it_may_take_the_name_of_an_ended_run(tmp_path: Path) -> None:
         assert (fourth.code, "the run of four may not start helper" in fourth.err) == (1, True), fourth
 
 
+@pytest.mark.e2e
 async def test_it_can_do_what_its_user_can(tmp_path: Path) -> None:
     """Where the system doesn't tell whose process sent a request, it finds the control token as the user's own programs
     do, and so lifts even its own budget."""

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
 from rich.console import Console
 from rich.text import Text
 from tui.decks import write
@@ -67,6 +68,7 @@ async def test_a_converter_that_fails_is_no_trouble(tmp_path: Path) -> None:
     assert await as_png(svg, 80, str(tmp_path / "none")) is None
 
 
+@pytest.mark.e2e
 async def test_a_live_room_takes_pictures_and_writes_the_report(tmp_path: Path) -> None:
     """Both into its folder; without a recording there is nothing to report on, or to list."""
     journal = write(tmp_path)

@@ -62,8 +62,10 @@ async def on_day(tmp_path: Path, size: tuple[int, int] = SMALL) -> AsyncIterator
         yield pilot, past
 
 
-@pytest.mark.parametrize("size", [WIDE, SMALL])
-@pytest.mark.parametrize("keys", ["8", ": c o s t enter", ": s p e n d enter", ": l a s t space h o u r enter 8"])
+@pytest.mark.parametrize(
+    ("size", "keys"),
+    [(WIDE, "8"), (SMALL, ": c o s t enter"), (SMALL, ": s p e n d enter"), (SMALL, ": l a s t space h o u r enter 8")],
+)
 async def test_the_cost_of_the_last_hour_is_some_keys_away(tmp_path: Path, size: tuple[int, int], keys: str) -> None:
     """By agent, sorted, with what it is the cost of; of what was used before nothing is shown."""
     async with on_day(tmp_path, size) as (pilot, _):
@@ -100,6 +102,7 @@ async def test_sentences_lead_there(tmp_path: Path) -> None:
             assert (view.page, view.back.span(view.page), view.back.by) == expected, sentence
 
 
+@pytest.mark.slow
 async def test_one_key_cycles_the_span_of_curves_and_another_the_groups(tmp_path: Path) -> None:
     """Curves and charts are of the span, which a small screen says before the vitals, and go back to what is in memory;
     the page of costs has a span of its own."""

@@ -144,6 +144,7 @@ def test_processes_import_nothing_from_where_the_program_runs(tmp_path: Path) ->
     assert all("-P" in each[:3] for each in (command, whatif_process._COMMAND, _WEB))
 
 
+@pytest.mark.e2e
 async def test_a_killed_process_comes_back() -> None:
     """kill -9: no figure for a moment, then another process and the figure again, without a new job."""
     async with process() as plots:

@@ -87,6 +87,7 @@ async def room_on(source: Path, folder: Path, columns: str = "") -> AsyncIterato
             yield pilot, app
 
 
+@pytest.mark.slow
 async def test_a_key_leads_to_a_clients_next_refusal(tmp_path: Path) -> None:
     """Refusals that were retried are marks of its log, which has no pauses and no cuts; the room goes there."""
     async with room_on(SESSIONS / "claude-code-2.1.332-a", tmp_path) as (pilot, app):
@@ -123,6 +124,7 @@ async def test_what_a_recording_does_not_hold_is_no_zero(tmp_path: Path) -> None
         await wait_until(pilot, lambda: "The recording doesn't hold tokens." in seen(pilot, "costs"))
 
 
+@pytest.mark.slow
 async def test_refusals_that_are_not_recorded(tmp_path: Path) -> None:
     """Are no zero: Codex writes of none."""
     async with room_on(SESSIONS / "codex-0.171.0", tmp_path) as (pilot, _):

@@ -67,6 +67,7 @@ async def test_it_opens_on_the_overview_and_says_what_it_is() -> None:
             await wait_until(pilot, lambda: "14:00:00" in seen(pilot, "timeline"))
 
 
+@pytest.mark.slow
 async def test_notes_cover_neither_the_timeline_nor_the_verdict() -> None:
     """However many there are and whatever the size, they stand above the timeline and below the header."""
     source = ReplaySource(cast(Player, Deck(recording())), "20261121-140000-8765", time.monotonic)
@@ -128,7 +129,7 @@ async def test_what_cant_be_gone_to_is_told() -> None:
         await until_at(pilot, app, LENGTH_S)
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW])
+@pytest.mark.parametrize("size", [pytest.param(WIDE, marks=pytest.mark.slow), NARROW])
 async def test_a_few_keys_lead_to_a_kind_of_marks(size: tuple[int, int]) -> None:
     """The list says how many there are of each kind and where the next is, and narrows with what is typed; after the
     last comes the first. The row below plays there at x8."""
@@ -161,6 +162,7 @@ async def test_a_few_keys_lead_to_a_kind_of_marks(size: tuple[int, int]) -> None
         assert [kind for kind in kinds if f"{KINDS[kind].word}: " not in seen(pilot, "overlay")] == []
 
 
+@pytest.mark.slow
 async def test_it_plays_stops_and_repeats() -> None:
     """Space plays and stops, the speeds go up and down, a loop comes back to its beginning."""
     # At 64 times the speed less than the loop passes between two looks at this clock.
@@ -214,6 +216,7 @@ async def test_what_steers_is_out_of_use() -> None:
         assert ("play" in names, "drain" in names) == (True, False)
 
 
+@pytest.mark.slow
 async def test_the_mouse_goes_about_on_the_timeline() -> None:
     """A click goes there, dragging along with the button down; without it nothing moves."""
     async with replay() as (pilot, app):
@@ -234,6 +237,7 @@ async def written(app: ReplayRoom) -> None:
         await worker.wait()
 
 
+@pytest.mark.slow
 async def test_pictures_are_written_and_never_over_others(tmp_path: Path) -> None:
     """Each press writes another file, named after the journal and the moment."""
     async with replay(folder=tmp_path) as (pilot, app):
@@ -259,6 +263,7 @@ async def test_damage_and_what_is_not_read_yet_are_seen() -> None:
         assert "no mark after this in the 50% read so far" in str(said(pilot))
 
 
+@pytest.mark.slow
 async def test_panels_offer_nothing_that_steers() -> None:
     """No panel tells of a key that is out of use."""
     events = recording()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
@@ -153,29 +154,27 @@ def test_the_line_for_programs_says_the_same(name: str) -> None:
         assert _KEY.sub("", each.lstrip("●▲✕ ")) in said
 
 
+SLOW: list[tuple[dict[str, float], str]] = [
+    (
+        {"level cut by 529s": 75.0, "requests a minute": 10.0, "circuit": 9.0},
+        "80 % level cut by 529s  11 % requests a minute  10 % circuit",
+    ),
+    ({MAX_CONCURRENCY: 60.0}, "100 % max concurrency (HiveMind's own limit) ] frees it"),
+    ({RPM: 60.0, "circuit": 2.0}, "97 % requests a minute (assumed by HiveMind) 4 frees it"),
+    ({GATES["held"].kept or GATES["held"].word: 600.0, "circuit": 2.0}, ""),
+    ({"circuit": 20.0}, ""),
+]
+
+
 @pytest.mark.parametrize("size", [(80, 24), (160, 45)])
-@pytest.mark.parametrize(
-    ("seconds", "row"),
-    [
-        (
-            {"level cut by 529s": 75.0, "requests a minute": 10.0, "circuit": 9.0},
-            "80 % level cut by 529s  11 % requests a minute  10 % circuit",
-        ),
-        ({MAX_CONCURRENCY: 60.0}, "100 % max concurrency (HiveMind's own limit) ] frees it"),
-        ({RPM: 60.0, "circuit": 2.0}, "97 % requests a minute (assumed by HiveMind) 4 frees it"),
-        ({GATES["held"].kept or GATES["held"].word: 600.0, "circuit": 2.0}, ""),
-        ({"circuit": 20.0}, ""),
-    ],
-)
-async def test_why_it_is_slow_has_a_row_of_its_own(size: tuple[int, int], seconds: dict[str, float], row: str) -> None:
+async def test_why_it_is_slow_has_a_row_of_its_own(size: tuple[int, int]) -> None:
     """Beside every state while waits are considerable; not for what an operator holds; it fits the smallest screen."""
     full = _calm()
-    slow = judged(replace(full, waits=Waits(seconds, 300.0, slowed=False)))
-    died = judged(replace(slow, agents=(replace(slow.agents[0], state="died", exit_code=1), *slow.agents[1:])))
-    source = FakeSource(slow)
+    died = replace(full, agents=(replace(full.agents[0], state="died", exit_code=1), *full.agents[1:]))
+    source = FakeSource(full)
     async with screen(source, size=size) as pilot:
-        for made, state in ((slow, "HEALTHY"), (died, "DEGRADED")):
-            source.become(made)
+        for (seconds, row), (made, state) in product(SLOW, ((full, "HEALTHY"), (died, "DEGRADED"))):
+            source.become(judged(replace(made, waits=Waits(seconds, 300.0, slowed=False))))
             await frame(pilot)
             await settle(pilot)
             first, second, third, *_ = whole_screen(pilot).splitlines()

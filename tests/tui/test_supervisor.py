@@ -121,6 +121,7 @@ async def test_a_crash_is_drawn_again_and_the_next_gives_way_to_lines_while_stre
             assert "the screen failed; the proxy goes on" in stage.text()
 
 
+@pytest.mark.slow
 async def test_a_crash_long_after_the_last_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A screen that worked for a while before it failed is worth drawing again, as often as that happens."""
     monkeypatch.setattr(module, "REDRAW_S", 0.0)

@@ -127,6 +127,7 @@ async def test_mistakes_are_notes(tmp_path: Path) -> None:
         assert len(found) == 6
 
 
+@pytest.mark.slow
 async def test_a_scenario_file_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is no such file is refused with the reason, and the line stays open."""
     monkeypatch.chdir(tmp_path)
@@ -145,6 +146,7 @@ async def test_a_scenario_file_is_taken(tmp_path: Path, monkeypatch: pytest.Monk
         assert list(map(str, asked.changes)) == ["max_concurrency=8", "provider.limits=x2"]
 
 
+@pytest.mark.slow
 async def test_small_screens_show_the_settings_or_the_answer(tmp_path: Path) -> None:
     """The answer once there is one; a key that chooses brings the settings back, and so does escape."""
     async with on_page(live(write(tmp_path)), SMALL) as (pilot, _):
@@ -245,6 +247,7 @@ async def test_it_is_applied_and_written(tmp_path: Path) -> None:
         assert (len(source.applied), len(source.written)) == (1, 2)
 
 
+@pytest.mark.slow
 async def test_in_a_replay_it_is_told_how_to_apply(tmp_path: Path) -> None:
     """Arrows turn settings rather than time, w and y copy commands, and what was answered is only shown again."""
     source = ReplaySource(cast(Player, Deck(recording())), "journal")

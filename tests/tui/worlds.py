@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -89,6 +90,7 @@ VITALS = Vitals(
 """A minute in which much happened, and the five before it."""
 
 
+@functools.cache
 def world(seed: int = 11, *, agents: int = 11, minutes: float = 10.0, lanes: int = 1) -> Snapshot:
     """A proxy in the middle of it: some stream, some wait, one is retried, one is paused."""
     dice = random.Random(seed)
