@@ -26,6 +26,7 @@ from detached import detached_with, end_all
 from examples import register_profiles
 from forked import pytest_runtestloop as pytest_runtestloop
 from goldens import golden as golden
+from rows import pytest_pycollect_makeitem as pytest_pycollect_makeitem
 
 register_profiles()
 _STATE = pytest.StashKey[tempfile.TemporaryDirectory[str]]()

@@ -116,10 +116,10 @@ async def _ask(client: anthropic.AsyncAnthropic, stream: bool) -> int:
     messages: list[anthropic.types.MessageParam] = [{"role": "user", "content": "Explain why the test fails. " * 8}]
     if not stream:
         reply = await client.messages.create(model=_MODEL, max_tokens=1024, messages=messages)
-        return reply.usage.input_tokens + reply.usage.output_tokens
+        return int(reply.usage.input_tokens + reply.usage.output_tokens)
     async with client.messages.stream(model=_MODEL, max_tokens=1024, messages=messages) as events:
         final = await events.get_final_message()
-    return final.usage.input_tokens + final.usage.output_tokens
+    return int(final.usage.input_tokens + final.usage.output_tokens)
 
 
 @asynccontextmanager

@@ -14,7 +14,6 @@ _KNOWN: dict[str, list[str]] = json.loads(os.environ.get("KNOWN_NAMES", "{}"))
 _TURNS = itertools.count()
 
 
-@schemathesis.hook
 def before_call(_: Any, case: Any, __: Any) -> None:
     """Replace a command's task, lane or agent, and the number of a request."""
     arguments = case.body.get("arguments") if isinstance(case.body, dict) else None
@@ -30,3 +29,6 @@ def _known(name: str, value: Any) -> Any:
         return value
     which = next(_TURNS)
     return value if value and which % 3 == 0 else names[which % len(names)]
+
+
+schemathesis.hook(before_call)

@@ -44,7 +44,7 @@ async def stream(running: Running, agent: str) -> int | None:
                 model="claude-sonnet-5", max_tokens=64, messages=[{"role": "user", "content": "hello there"}]
             ) as stream:
                 usage = (await stream.get_final_message()).usage
-                return usage.input_tokens + usage.output_tokens
+                return int(usage.input_tokens + usage.output_tokens)
         except anthropic.BadRequestError:
             return None
 

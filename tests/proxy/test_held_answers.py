@@ -238,7 +238,7 @@ async def test_sdks_that_stream_inside() -> None:
 
             async def responses() -> bool:
                 kinds = [each.type async for each in await gpt.responses.create(model="m", input="hi", stream=True)]
-                return kinds[-1] == "response.completed"
+                return bool(kinds[-1] == "response.completed")
 
             async def gemini() -> bool:
                 path = "/v1beta/models/g:streamGenerateContent?alt=sse"

@@ -56,7 +56,7 @@ def ask_claude(sdk: anthropic.Anthropic) -> str:
     """One answer."""
     with sdk:
         answer = sdk.messages.create(model="claude-x", max_tokens=50, messages=[{"role": "user", "content": "hi"}])
-        return str(answer.content[0].text)  # type: ignore[union-attr]
+        return str(answer.content[0].text)
 
 
 def ask_gpt(sdk: openai.OpenAI) -> str:
