@@ -465,8 +465,8 @@ class Ledger:
 
 def warning_of(agent: Agent) -> BudgetState | None:
     """Return the agent's most used budget, if so much is used that the agent should know."""
-    most = max(agent.limits, key=lambda account: account.share, default=None)
-    return most.state() if most is not None and most.share >= WARN_SHARE else None
+    used = [account for account in agent.limits if account.share >= WARN_SHARE]
+    return max(used, key=lambda account: account.share).state() if used else None
 
 
 def check_budget(command: SetBudget) -> None:
