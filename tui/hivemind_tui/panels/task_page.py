@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from textual.strip import Strip
 
 from hivemind.records import replace
-from hivemind.scheduler.tasks import SPOILED
+from hivemind.scheduler.tasks import RETRIED
 from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration, short_plural
 from hivemind.world.snapshot import TaskView
 from hivemind_tui.panels.agent_page import key_hint
@@ -174,8 +174,8 @@ def _open_first(tasks: Near) -> Near:
 def effects(task: TaskView) -> list[tuple[str, str]]:
     """Return what the keys would do now: each key's id, and its effect in a few words."""
     found = [] if task.state in ENDED else [("raise", "more urgent"), ("lower", "less urgent"), ("cut", "cancels it")]
-    if task.state in SPOILED:
-        found.append(("retry", "tries it again"))
+    if task.state in RETRIED:
+        found.append(("retry", "starts it now" if task.state == "paused" else "tries it again"))
     return [*found, ("open", "its agent")]
 
 
