@@ -156,6 +156,7 @@ def render_card(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
         if view.snapshot.tasks or rows < len(TASK_SIGNS):
             return pen.message("Task", "The selected task is shown here.", width, height)
         return pen.frame("States of a task", "", signs("", TASK_SIGNS, pen)[1:], width, height)
+    task = replace(task, note=_why(task))
     known = {each.id: each.state for each in view.snapshot.tasks}
     before = _open_first([(name, known.get(name, "done")) for name in task.after])
     after = _open_first([(each.id, each.state) for each in view.snapshot.tasks if task.id in each.after])
@@ -181,7 +182,7 @@ def effects(task: TaskView) -> list[tuple[str, str]]:
 
 def _tall(task: TaskView, before: Near, after: Near, keys: list[Row], cells: int, rows: int, pen: Pen) -> list[Row]:
     state: list[Row] = [[pen.worded(task_sign(task.state)), (f"  for {short_duration(task.since_s)}", "dim")]]
-    state += [[(line, task_sign(task.state).role)] for line in wrapped(_why(task), cells)[:3]]
+    state += [[(line, task_sign(task.state).role)] for line in wrapped(task.note, cells)[:3]]
     parts = [state, _facts(task, pen)]
     room = rows - sum(map(len, parts)) - len(keys) - 6  # a gap after each part, and two titles
     split = max(2, min(len(before) or 1, room - min(len(after) or 1, room // 2)))
@@ -249,7 +250,7 @@ def _compact(task: TaskView, before: Near, after: Near, keys: list[Row], cells: 
         (2, named("agent", task.agent, "info")),
     ]
     return [
-        fitting(cells, [*state, *([(1, [(_why(task), sign.role)])] if task.note else [])]),
+        fitting(cells, [*state, *([(1, [(task.note, sign.role)])] if task.note else [])]),
         fitting(cells, [chunk for chunk in facts if chunk[1]]),
         _beside("waits for", "no other task", before, cells, pen),
         _beside("waited for by", "no other task", after, cells, pen),
