@@ -49,6 +49,7 @@ from hivemind.scheduler.events import (
     Abandoned,
     AlertOver,
     AlertRaised,
+    AnsweredWhole,
     Event,
     FirstContent,
     RunDenied,
@@ -258,7 +259,7 @@ class Proxy:
             self._pricing = asyncio.create_task(self._load(self._prices), name="load the prices")
             if engine.counts_dollars:
                 await self._priced()  # before anything is used whose cost would be missed
-        hooks.watched[FirstContent] = self._servers.answered
+        hooks.watched[FirstContent] = hooks.watched[AnsweredWhole] = self._servers.answered
         hooks.watched[Abandoned] = self._servers.abandoned
         for route in self._routes.all if settings.profile is None else ():
             self._servers.look_at(route, ask=settings.via is None and route.origin.name not in self._simulated)
