@@ -17,7 +17,7 @@ from hivemind.control.discovery import AGENT_VARIABLE, URL_VARIABLE, local_url, 
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.settings import Settings, add_flags, forget_secrets, from_flags, settings_file
 from hivemind.settings.options import FINDING, STARTING
-from hivemind.text.humanise import short_duration
+from hivemind.text.humanise import first_few, short_duration
 
 if TYPE_CHECKING:
     from hivemind.control.discovery import Token
@@ -122,10 +122,7 @@ def _down(namespace: argparse.Namespace) -> int:
         print_note(f"no proxy of yours runs at {place.url}; the one that did was killed")
         return 0
     if running and not namespace.force:
-        more = " and others" if len(running) > _NAMES_SHOWN else ""
-        raise HiveMindError(
-            f"{', '.join(running[:_NAMES_SHOWN])}{more} would lose it; with --force it ends all the same"
-        )
+        raise HiveMindError(f"{first_few(running, _NAMES_SHOWN)} would lose it; with --force it ends all the same")
     with contextlib.suppress(ProcessLookupError):
         os.kill(note.pid, signal.SIGTERM)
     until = time.monotonic() + settings.drain_s + _ENDS_AFTER_DRAIN_S

@@ -19,7 +19,7 @@ from hivemind.cli.plugin import GROUP, Command
 from hivemind.console import guarded_output, print_note
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.parser import COMPLETED_SHELLS, Parser, completion_of
-from hivemind.text.humanise import did_you_mean
+from hivemind.text.humanise import instead_of
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -207,9 +207,7 @@ def command_named(name: str) -> Command:
     added = _added()
     if name in added:
         return _loaded(added[name])
-    names = [*_OWN, *added]
-    hint = did_you_mean(name, names) or f"; there are {', '.join(names)}"
-    raise UsageError(f"{name}: no such command{hint}")
+    raise UsageError(f"{name}: no such command{instead_of(name, [*_OWN, *added])}")
 
 
 def listing() -> dict[str, dict[str, str]]:

@@ -16,7 +16,7 @@ from hivemind.cli.plugin import Command
 from hivemind.control.discovery import URL_VARIABLE, is_loopback
 from hivemind.errors import UsageError
 from hivemind.setup.clients import CLIENTS, Instructions, instructions
-from hivemind.text.humanise import did_you_mean
+from hivemind.text.humanise import instead_of
 from hivemind.text.shells import SHELLS, shell_of
 
 _WIDTH = 80
@@ -44,7 +44,7 @@ def _run(namespace: argparse.Namespace) -> int:
     if name == "service":
         return service.run_service(namespace)
     if name not in CLIENTS:
-        raise UsageError(f"{name}: no such client{did_you_mean(name, CLIENTS) or '; there are ' + ', '.join(CLIENTS)}")
+        raise UsageError(f"{name}: no such client{instead_of(name, CLIENTS)}")
     client = CLIENTS[name]
     settings = given_settings(os.environ, Path.cwd())
     url, named = namespace.url or os.environ.get(URL_VARIABLE), "--url" if namespace.url else URL_VARIABLE

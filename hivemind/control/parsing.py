@@ -14,7 +14,7 @@ from hivemind.records import names_of, required_of
 from hivemind.redaction.text import holds_key
 from hivemind.scheduler.commands import Command, Conflict, Rejected
 from hivemind.scheduler.types import Priority
-from hivemind.text.humanise import did_you_mean
+from hivemind.text.humanise import instead_of
 
 T = TypeVar("T")
 
@@ -37,8 +37,7 @@ def parse_as(made: type[T], values: Any, of: str, *, strict: bool = True) -> T:
     names, required = names_of(made) or (), required_of(made)
     for name in values:
         if name not in names:
-            hint = did_you_mean(name, names) or f"; there is {', '.join(names) or 'none'}"
-            raise Rejected(f"{of}: no such argument {shown(name)}{hint}")
+            raise Rejected(f"{of}: no such argument {shown(name)}{instead_of(name, names)}")
     for name in names:
         if name not in values and name in required:
             raise Rejected(f"{of}: {name} is missing; it must be {allowed(hints[name])}")
@@ -99,8 +98,7 @@ def command_from(name: str, arguments: Any) -> Command:
     """Return the command of that name; priorities are names. Raises: Rejected: the name or an argument is wrong."""
     made = COMMANDS.get(name)
     if made is None:
-        hint = did_you_mean(name, COMMANDS) or f"; there are {', '.join(COMMANDS)}"
-        raise Rejected(f"no such command {shown(name)}{hint}")
+        raise Rejected(f"no such command {shown(name)}{instead_of(name, COMMANDS)}")
     return parse_as(made, arguments, name)
 
 

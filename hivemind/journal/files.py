@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from hivemind.console import printable
 from hivemind.errors import UsageError
 from hivemind.journal.records import JournalBegan
 from hivemind.providers.times import parse_duration, parse_number
-from hivemind.text.humanise import did_you_mean
+from hivemind.text.humanise import did_you_mean, first_few
 
 FOLDER = "journals"
 DEMO_FOLDER = "demo-journals"
@@ -105,10 +105,10 @@ def find(text: str, state_dir: Path) -> Path:
         parts = journals[meant[0]]
         return parts[min(parts)]
     if meant:
-        raise UsageError(f"{_shown(text)}: {len(meant)} journals begin so: {_names(meant)}")
+        raise UsageError(f"{_shown(text)}: {len(meant)} journals begin so: {first_few(meant, _NAMES_SHOWN)}")
     if text and os.path.exists(path):
         return path
-    known = f"there are {_names(list(journals)[::-1])}" if journals else f"there are none in {folder}"
+    known = f"there are {first_few(list(journals)[::-1], _NAMES_SHOWN)}" if journals else f"there are none in {folder}"
     raise UsageError(f"{_shown(text)}: no such journal{did_you_mean(text, journals) or f'; {known}'}")
 
 
@@ -130,11 +130,6 @@ def _beginning(text: str, names: Iterable[str]) -> list[str]:
 def by_beginning(names: Iterable[str]) -> list[str]:
     """The names of journals, the one begun last first; those that don't begin with a moment come after."""
     return sorted(names, key=lambda name: (bool(_MOMENT.match(name)), name), reverse=True)
-
-
-def _names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
-    return ", ".join(names[:_NAMES_SHOWN]) + more
 
 
 def _shown(text: str) -> str:

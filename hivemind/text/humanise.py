@@ -233,3 +233,17 @@ def did_you_mean(wrong: str, names: Iterable[str], *, at_least: float = 0.6) -> 
     folded = {name.lower(): name for name in names}
     close = get_close_matches(wrong.lower(), folded, n=1, cutoff=at_least)
     return f"; did you mean {folded[close[0]]}?" if close else ""
+
+
+def first_few(names: Iterable[str], most: int | None = None) -> str:
+    """`ann, bob and 3 more`: the first names, at most so many (None: all)."""
+    every = list(names)
+    more = len(every) - len(every[:most])
+    return ", ".join(every[:most]) + (f" and {more:,} more" if more else "")
+
+
+def instead_of(wrong: str, names: Iterable[str], most: int | None = None) -> str:
+    """`; did you mean NAME?`, or where none is close the names that there are, at most so many (None: all)."""
+    every = list(names)
+    there = "is" if len(every) == 1 else "are"
+    return did_you_mean(wrong, every) or f"; there {there} {first_few(every, most) or 'none'}"

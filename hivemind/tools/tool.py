@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 from msgspec import Struct
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from hivemind.text.humanise import did_you_mean
+from hivemind.text.humanise import did_you_mean, instead_of
 from hivemind.tools.access import Caller, ProxyAccess
 
 PREFIX = "hm"
@@ -59,11 +59,7 @@ class ToolError(Exception):
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> ToolError:
     """Return the error for a name that doesn't exist."""
-    names = list(known)
-    hint = did_you_mean(name, names)
-    if not hint and names:
-        hint = f"; there are {', '.join(names[:_SHOWN])}" + (" and others" if len(names) > _SHOWN else "")
-    return ToolError(f"no {kind} named {name[:80]!r}{hint or '; there is none yet'}")
+    return ToolError(f"no {kind} named {name[:80]!r}{instead_of(name, known, _SHOWN)}")
 
 
 def invalid_arguments(error: ValidationError, takes: type[BaseModel]) -> ToolError:

@@ -185,9 +185,9 @@ async def test_the_new_state_as_json(tmp_path: Path) -> None:
     [
         ("set aimd.bta 1", 2, "aimd.bta: no such knob; did you mean aimd.beta?"),
         ("set aimd.beta 7", 2, "aimd.beta 7: must be a number from 0.05 to 0.99"),
-        ("set aimd.beta none", 2, "aimd.beta none: must be a number from 0.05 to 0.99"),
-        ("set rpm 1.5", 2, "rpm 1.5: must be a whole number from 1 to 1,000,000, or none for no limit"),
-        ("set rpm nan", 2, "rpm nan: must be a whole number from 1 to 1,000,000, or none for no limit"),
+        ("set aimd.beta none", 2, "aimd.beta: 'none' is no number; it is as in 8, 0.7, 1_000_000, 500k or 1.5m"),
+        ("set rpm 1.5", 2, "rpm 1.5: must be a whole number from 1 to 1,000,000, or 0 for no limit"),
+        ("set rpm nan", 2, "rpm: 'nan' is no number; it is as in 8, 0.7, 1_000_000, 500k or 1.5m"),
         ("set aimd.beta", 2, "say one value, as in hivemind set aimd.beta 1"),
         ("set priority ann", 2, "say who and which, as in hivemind set priority alice high"),
         ("set priority ann urgent", 2, "priority urgent: must be critical, high, normal or low"),

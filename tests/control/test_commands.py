@@ -82,7 +82,7 @@ LONG = "x" * 41
         ("Drain", {"draining": 1}, "Drain: draining 1 must be true or false"),
         ("Drain", {"drainin": True}, "Drain: no such argument drainin; did you mean draining?"),
         ("Drain", {"x\n": True}, "Drain: no such argument of that name; there is draining"),
-        ("Tune", {"zzz": 1}, "Tune: no such argument zzz; there is knob, value, upstream"),
+        ("Tune", {"zzz": 1}, "Tune: no such argument zzz; there are knob, value, upstream"),
         ("Tune", {"knob": "rpm", "value": "5"}, "Tune: value must be a number"),
         ("Tune", {"knob": "rpm", "value": True}, "Tune: value true must be a number"),
         ("SetBudget", {"agent": "a", "tokens": 0.5}, "SetBudget: tokens 0.5 must be a whole number or null"),

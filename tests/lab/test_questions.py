@@ -104,7 +104,7 @@ def test_a_limit_that_isnt_there(tmp_path: Path) -> None:
     for text in ("provider.limits=x2", "provider.places=4", "provider.tokens=5k"):
         with pytest.raises(UsageError, match="is in the recording, so there is none to change"):
             simulate(recording, parse_changes([text]))
-    with pytest.raises(UsageError, match=r"no upstream of that name is in by-hand; there are mock"):
+    with pytest.raises(UsageError, match=r"no upstream of that name is in by-hand; there is mock"):
         simulate(recording, parse_changes(["provider.other.latency=x2"]))
 
 

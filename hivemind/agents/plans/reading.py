@@ -19,7 +19,7 @@ from hivemind.agents.worktrees import WantedWorktree
 from hivemind.errors import HiveMindError
 from hivemind.redaction.text import holds_key
 from hivemind.scheduler.tasks import MOST
-from hivemind.text.humanise import did_you_mean
+from hivemind.text.humanise import did_you_mean, instead_of
 
 MOST_WAITS = 200_000
 """Waits of one task for another in a plan; millions, of a few groups with counts, take minutes to submit."""
@@ -213,7 +213,7 @@ def _explained(error: ErrorDetails, document: Document) -> tuple[int, str]:
         return document.line(inside, key=True), f"{described(inside)}: it has no {path[-1]}"
     if error["type"] == "extra_forbidden":
         names = list(PlanModel.model_fields if not inside else PlannedTask.model_fields)
-        hint = did_you_mean(str(path[-1]), names) or f"; there are {', '.join(names)}"
+        hint = instead_of(str(path[-1]), names)
         return document.line(path, key=True), f"{described(inside)} has no {path[-1]}{hint}"
     if error["type"] == "value_error":
         text = str(error["ctx"]["error"])

@@ -32,7 +32,7 @@ from hivemind.store.checkpoints import (
 )
 from hivemind.store.token_file import state_dir
 from hivemind.text.amounts import how_used, owner
-from hivemind.text.humanise import dollars, duration, exit_text, parse_duration, size, usage
+from hivemind.text.humanise import dollars, duration, exit_text, first_few, parse_duration, plural, size, usage
 from hivemind.text.table import Cell, TextColumn, lines, show, width
 
 _COLUMNS = (
@@ -46,7 +46,7 @@ _COLUMNS = (
     TextColumn("TASK", cut=True, spare=6),
     TextColumn("COMMAND", spare=7),
 )
-_NAMES_SHOWN = 8
+NAMES_SHOWN = 8
 
 if TYPE_CHECKING:
     from hivemind.settings import Settings
@@ -98,13 +98,9 @@ def all_in(folder: Path) -> list[Found]:
 def names_known(found: list[Found]) -> str:
     """Return the agents that have checkpoints, for a message about one that has none."""
     names = list(dict.fromkeys(each.checkpoint.agent for each in found))
-    return f"there are checkpoints of {printable(some_of(names))}" if names else "there are no checkpoints"
-
-
-def some_of(names: list[str]) -> str:
-    """Return the first names of a list for a message."""
-    more = " and others" if len(names) > _NAMES_SHOWN else ""
-    return f"{', '.join(names[:_NAMES_SHOWN])}{more}"
+    return (
+        f"there are checkpoints of {printable(first_few(names, NAMES_SHOWN))}" if names else "there are no checkpoints"
+    )
 
 
 def conversation_of(found: Found) -> bytes:
@@ -176,8 +172,7 @@ def _prune(namespace: argparse.Namespace, found: list[Found], name: str | None) 
     freed, left = sum(each.size for each in chosen), len(found) - len(chosen)
     if namespace.json:
         return print_json({"removed": [each.checkpoint.name for each in chosen], "bytes": freed, "left": left})
-    plural = "" if len(chosen) == 1 else "s"
-    removed = f"removed {len(chosen):,} checkpoint{plural} ({size(freed)})" if chosen else "nothing to remove"
+    removed = f"removed {plural(len(chosen), 'checkpoint')} ({size(freed)})" if chosen else "nothing to remove"
     print(f"{removed}; {left:,} {'is' if left == 1 else 'are'} left")
     return 0
 

@@ -22,11 +22,11 @@ from hivemind.api_types import AgentBudget, BudgetsPart
 from hivemind.cli import changes, client
 from hivemind.cli.address import only_proxy
 from hivemind.cli.agents.checkpoint import (
+    NAMES_SHOWN,
     all_in,
     checkpoint_folder,
     conversation_of,
     names_known,
-    some_of,
     write_out,
 )
 from hivemind.cli.agents.run import run_in_session
@@ -50,7 +50,7 @@ from hivemind.settings import Settings, add_flags, forget_secrets, from_flags
 from hivemind.settings.options import STARTING
 from hivemind.store.checkpoints import Checkpoint, Found, latest
 from hivemind.text.amounts import how_used, owner, raise_command
-from hivemind.text.humanise import exit_text, usage
+from hivemind.text.humanise import exit_text, first_few, usage
 from hivemind.text.shells import command_line
 from hivemind.world.snapshot import AgentView, Snapshot
 
@@ -133,7 +133,7 @@ def _run(namespace: argparse.Namespace) -> int:
     if proxy is not None:
         snapshot = proxy.world().snapshot
         names = [each.name for each in snapshot.agents]
-        others = f"there are the agents {some_of(names)}; " if names else ""
+        others = f"there are the agents {first_few(names, NAMES_SHOWN)}; " if names else ""
         agent = spelled_in(names, agent)
         stands = standing(agent, snapshot, proxy.get("/budgets", BudgetsPart))
     if kept is None and not stands.known:

@@ -12,7 +12,7 @@ from hivemind.agents.worktrees import Repository, Worktree, WorktreeError
 from hivemind.cli.plugin import Command
 from hivemind.console import print_json, print_note, printable
 from hivemind.errors import UsageError
-from hivemind.text.humanise import did_you_mean
+from hivemind.text.humanise import did_you_mean, instead_of
 from hivemind.text.table import Cell, TextColumn, lines, show, width
 
 _COLUMNS = (
@@ -75,8 +75,7 @@ def _run(namespace: argparse.Namespace) -> int:
 def _named(found: list[Worktree], name: str) -> Worktree:
     by_name = {each.agent: each for each in found}
     if name not in by_name:
-        hint = did_you_mean(name, by_name) or (f"; there are {', '.join(by_name)}" if by_name else "; there are none")
-        raise UsageError(printable(f"{name}: has no worktree here{hint}"))
+        raise UsageError(printable(f"{name}: has no worktree here{instead_of(name, by_name)}"))
     return by_name[name]
 
 

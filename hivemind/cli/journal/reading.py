@@ -26,7 +26,7 @@ from hivemind.prices import prices_at
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import Price
 from hivemind.store.atomic import output_file
-from hivemind.text.humanise import count, did_you_mean, dollars, duration, plural, share, size
+from hivemind.text.humanise import count, dollars, duration, instead_of, plural, share, size
 from hivemind.text.table import Cell, TextColumn, lines, show, styled, width
 
 _JOURNALS = (
@@ -127,8 +127,7 @@ def _kind(name: str) -> type[Event]:
     by_name = {each.lower(): made for each, made in KINDS.items()}
     plain = name.lower().replace("-", "").replace("_", "")
     if plain not in by_name:
-        hint = did_you_mean(name, KINDS) or f"; there are {', '.join(KINDS)}"
-        raise UsageError(f"--event {printable(name[:40])}: no such kind{hint}")
+        raise UsageError(f"--event {printable(name[:40])}: no such kind{instead_of(name, KINDS)}")
     return by_name[plain]
 
 

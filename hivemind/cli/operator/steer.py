@@ -4,15 +4,14 @@ them, steer circuits, change a knob or a priority, acknowledge alerts, write not
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Callable
 
 from hivemind.cli import changes, client
 from hivemind.cli.plugin import Command
 from hivemind.console import printable
 from hivemind.errors import UsageError
-from hivemind.scheduler.commands import some
-from hivemind.scheduler.operator.knobs import KNOBS, Knob
+from hivemind.scheduler.commands import Rejected, some
+from hivemind.scheduler.operator.knobs import KNOBS, Knob, check_range
 from hivemind.scheduler.types import Priority
 from hivemind.text.humanise import did_you_mean, parse_number
 from hivemind.text.table import TextColumn, lines, width
@@ -147,13 +146,11 @@ def knob_value(knob: Knob, text: str) -> float:
         return 0.0
     try:
         value = parse_number(text)
-    except ValueError:
-        value = math.nan
-    in_range = knob.lowest <= value <= knob.highest or (knob.zero_is_none and value == 0)
-    if not in_range or (knob.whole and value != int(value)):
-        kind = "a whole number" if knob.whole else "a number"
-        none = ", or none for no limit" if knob.zero_is_none else ""
-        raise UsageError(f"{knob.name} {text[:40]}: must be {kind} from {knob.lowest:g} to {knob.highest:,.10g}{none}")
+        check_range(knob, value)
+    except Rejected as error:
+        raise UsageError(str(error)) from None
+    except ValueError as error:
+        raise UsageError(f"{knob.name}: {error}") from None
     return value
 
 

@@ -14,6 +14,7 @@ from hivemind.journal.read.merge import Merge, Numbered
 from hivemind.journal.read.reader import Journal, counted_in, open_journal
 from hivemind.journal.records import JournalBegan
 from hivemind.scheduler.events import Event
+from hivemind.text.humanise import first_few
 
 _SAME_S = 1.0
 """Parts of one journal agree that well on how its clock relates to the time of day."""
@@ -87,7 +88,7 @@ class Journals:
                 yield f"{self._names[index]} shares no lane with the others: its requests used other upstreams or keys"
             return
         lanes = "; ".join(
-            f"{name}: {_some(list(lanes), _LANES_NAMED) or 'none'}"
+            f"{name}: {first_few(lanes, _LANES_NAMED) or 'none'}"
             for name, lanes in zip(self._names, merge.lanes, strict=True)
         )
         yield f"no two of these journals share a lane, so these proxies had no key in common ({printable(lanes)})"
@@ -109,7 +110,7 @@ class Journals:
         if merge.differing:
             first = self._names[merge.first]
             yield (
-                f"the proxies' settings differ ({_some(list(merge.differing), _SETTINGS_NAMED)}): of limits the"
+                f"the proxies' settings differ ({first_few(merge.differing, _SETTINGS_NAMED)}): of limits the"
                 f" smallest is taken, of the rest what {first} has"
             )
 
@@ -148,11 +149,6 @@ def _check_apart(one: Journal, name: str, other: Journal, other_name: str) -> No
     if together:
         raise UsageError(f"{name}, {other_name}: are parts of one journal; name the first, which is read with the rest")
     raise UsageError(f"{name}, {other_name}: are parts of one journal; put them into one folder, and name the first")
-
-
-def _some(names: Sequence[str], most: int) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 def _unknown(began: JournalBegan) -> Iterator[str]:

@@ -15,7 +15,7 @@ from hivemind.lab.simulate.recording import Recording
 from hivemind.processes import Beside
 from hivemind.records import replace
 from hivemind.scheduler.types import Price
-from hivemind.text.humanise import did_you_mean
+from hivemind.text.humanise import instead_of
 
 _AGENTS_NAMED = 8
 
@@ -49,6 +49,5 @@ def check_agents(recording: Recording, changes: Sequence[Change]) -> None:
     known = {each.arrived.agent for each in recording.trace.requests}
     for order in agent_commands(changes):
         if order.agent not in known:
-            some = ", ".join(sorted(known)[:_AGENTS_NAMED]) + (" and others" if len(known) > _AGENTS_NAMED else "")
-            hint = did_you_mean(order.agent or "", known) or f"; there are {some}"
+            hint = instead_of(order.agent or "", sorted(known), _AGENTS_NAMED)
             raise UsageError(f"{order.agent}: no agent of that name is in {recording.name}{printable(hint)}")

@@ -20,7 +20,7 @@ from hivemind.providers.published import TIERS, limits_of
 from hivemind.records import replace
 from hivemind.scheduler.admission.warmth import CACHING
 from hivemind.scheduler.types import Usage, WindowKind
-from hivemind.text.humanise import did_you_mean
+from hivemind.text.humanise import instead_of
 
 _KINDS = {
     "requests": WindowKind.REQUESTS,
@@ -83,8 +83,7 @@ def _lanes(recording: Recording, each: Question) -> list[str]:
     known = {key: one.lane.upstream for key, one in recording.providers.items()}
     found = [key for key, upstream in known.items() if each.upstream in ("", upstream)]
     if not found:
-        there = sorted(set(known.values()))
-        hint = did_you_mean(each.upstream, there) or f"; there are {', '.join(there)}"
+        hint = instead_of(each.upstream, sorted(set(known.values())))
         raise UsageError(f"provider.{each.upstream}.{each.what}: no upstream of that name is in {recording.name}{hint}")
     return found
 

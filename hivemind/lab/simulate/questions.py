@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from hivemind.errors import UsageError
-from hivemind.text.humanise import did_you_mean, duration, parse_duration, parse_number
+from hivemind.text.humanise import duration, instead_of, parse_duration, parse_number
 
 _FACTOR = re.compile(r"(?:[x×*] *(?P<before>\d+(?:\.\d*)?|\.\d+)|(?P<after>\d+(?:\.\d*)?|\.\d+) *[x×])")
 _NONE = frozenset({"none", "off", "no"})
@@ -119,8 +119,7 @@ def question(name: str, text: str) -> Question:
     found = _NAME.fullmatch(plain)
     what = "" if found is None else found["what"].lower()
     if found is None or what not in PROVIDER:
-        hint = did_you_mean(what, PROVIDER) or f"; there are {', '.join(PROVIDER)}"
-        raise UsageError(f"{plain}: nothing of that name can be asked about a provider{hint}")
+        raise UsageError(f"{plain}: nothing of that name can be asked about a provider{instead_of(what, PROVIDER)}")
     return Question(what, _value(plain, what, text), found["upstream"] or "")
 
 

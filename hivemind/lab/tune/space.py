@@ -11,7 +11,7 @@ from hivemind.errors import UsageError
 from hivemind.lab.simulate.overrides import Change, setting_named, value_in
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.operator.knobs import KNOBS, Knob
-from hivemind.text.humanise import did_you_mean
+from hivemind.text.humanise import instead_of
 
 DEFAULT_KNOBS = (
     "max_concurrency",
@@ -68,8 +68,7 @@ def knobs_named(text: str) -> tuple[str, ...]:
     for part in filter(None, (each.strip() for each in text.split(","))):
         name = setting_named(part)
         if name not in KNOBS:
-            hint = did_you_mean(name, KNOBS) or f"; there are {', '.join(KNOBS)}"
-            raise UsageError(f"{part}: can't be tuned{hint}")
+            raise UsageError(f"{part}: can't be tuned{instead_of(name, KNOBS)}")
         found[name] = None
     if not found:
         raise UsageError("--knobs: name at least one, as in aimd.beta,max_concurrency")

@@ -9,7 +9,7 @@ from typing import Literal
 from textual.geometry import Size
 
 from hivemind.settings.write import Draft
-from hivemind.text.humanise import NOTHING, short_count, short_duration, short_plural
+from hivemind.text.humanise import NOTHING, first_few, short_count, short_duration, short_plural
 from hivemind.world.snapshot import TaskView, TicketView
 from hivemind_tui.commands.queue import Change
 from hivemind_tui.commands.words import LABELS
@@ -110,7 +110,9 @@ def stop_question(view: View, names: Collection[str], offered: Collection[str]) 
         "o": ("circuit open", f"{goes_on}; {refused} until c sets it back to automatic"),
     }
     rows: Rows = [
-        [(_named(sorted(names)), "strong")] if names else [("For one agent alone, choose it first: j k", "dim")]
+        [(first_few(map(clean, sorted(names)), _NAMED), "strong")]
+        if names
+        else [("For one agent alone, choose it first: j k", "dim")]
     ]
     return question(rows, *[choice(key, *way) for key, way in ways.items() if key in offered])
 
@@ -160,7 +162,7 @@ def cancel_question(view: View, task: TaskView) -> Rows:
         if each.state in ("waiting", "blocked") and names & set(each.after):
             lost.append(each.id)
             names.add(each.id)
-    wait = f"{short_plural(len(lost), 'task')} can't run without it: {_named(lost)}"
+    wait = f"{short_plural(len(lost), 'task')} can't run without it: {first_few(map(clean, lost), _NAMED)}"
     rows: Rows = [
         [(clean(task.id), "strong")],
         [(wait if lost else "no task waits for it", "wait" if lost else "text")],
@@ -194,11 +196,6 @@ def _cut(tickets: Sequence[TicketView]) -> str:
     tokens = sum(ticket.output_tokens for ticket in tickets)
     lost = f", {short_count(tokens)} tokens already answered are lost" if tokens else ""
     return f"{short_plural(len(tickets), 'request')} in flight {'is' if len(tickets) == 1 else 'are'} cut{lost}"
-
-
-def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(map(clean, names[:_NAMED])) + more
 
 
 def page_help(pen: Pen, view: View, size: Size) -> Rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
 from msgspec import Struct
@@ -22,8 +22,8 @@ from hivemind_tui.state.view import View, join
 _SOURCES = {"headers": "stated by the provider", "assumed": "assumed", "refused": "learned from a refusal"}
 """Where the limit of a rate window comes from."""
 _TWO_COLUMNS = 74
-_FIGURES = 66
-"""Narrowest row with every figure in a column of its own."""
+_SHORT_BAR = 10
+"""With a shorter one only the most wanted figures have a column."""
 _WITH_SOURCE = 104
 _BAR = 40
 """Longest: beyond that it says nothing more."""
@@ -69,22 +69,18 @@ def render_windows(view: View, width: int, height: int, pen: Pen) -> list[Strip]
     if lane is None:
         return pen.frame("Rate windows", "", [[_none(view)]], width, height)
     state = lane.state
-    families = list(dict.fromkeys(window.family for window in state.windows))
+    several = len({window.family for window in state.windows}) > 1
     ends = view.snapshot.forecast.windows.get(state.lane, ())
     out = [*ends, *[None] * len(state.windows)][: len(state.windows)]
-    items = [_window(window, len(families) > 1, end) for window, end in zip(state.windows, out, strict=True)]
+    items = [_window(window, several, end) for window, end in zip(state.windows, out, strict=True)]
     items += [_plan(plan) for plan in state.plan]
     lines: Sequence[Strip | Row]
     if not items:
         lines = [[_none(view)]]
     elif rows == 1:
         lines = [fitting(cells, _in_a_row(items))]
-    elif len(items) < rows and cells >= _FIGURES:
-        lines = _listed(items, cells, pen)
-    elif len(families) > 1 and cells >= _TWO_COLUMNS:
-        lines = _by_family(families, state, dict(zip(map(id, state.windows), out, strict=True)), cells, rows, pen)
     else:
-        lines = _tiled(items, cells, rows, pen)
+        lines = _table(items, cells, rows, pen)
     glyphs, sources = pen.glyphs, sorted({window.source for window in state.windows})
     legend = f"{glyphs.full} used {glyphs.part} reserved {glyphs.empty} left" if items else ""
     circuit = "" if pen.boxed else "".join(text for text, _ in summary(state, cells // 2, pen))
@@ -130,11 +126,6 @@ def _plan(plan: Utilisation) -> _Item:
     return _Item(f"{plan.name} plan", plan.name, plan.used, 0.0, figures, plan.ends_in_s, plan.reset_in_s, status)
 
 
-def _heads(name: str, width: int, *others: tuple[str, int]) -> Row:
-    """Return the heads of a table: of the first column, and right-aligned those of the others with their widths."""
-    return [(fit(name, width) + "".join(fit(head, cells, ">") for head, cells in others), "dim")]
-
-
 def is_used_up(runs_out_in_s: float | None) -> bool:
     """Return whether a window that runs out then has run out already, as far as anybody can tell the difference."""
     return runs_out_in_s is not None and runs_out_in_s < 0.05
@@ -148,38 +139,6 @@ def _end(runs_out_in_s: float | None) -> str:
 
 def _reset(resets_in_s: float | None) -> str:
     return NOTHING if resets_in_s is None else f"in {short_duration(resets_in_s)}"
-
-
-def _listed(items: Sequence[_Item], width: int, pen: Pen) -> list[Row]:
-    name = min(26, max(10, *(len(item.name) for item in items)))
-    source = "  FROM" if width >= _WITH_SOURCE else ""
-    (heads,) = _heads("WINDOW", name + 1 + _bar_width(name, width), *_COLUMNS)
-    return [[(heads[0] + source, "dim")], *(_row(item, width, pen, name) for item in items)]
-
-
-def _bar_width(name: int, width: int) -> int:
-    beside = name + 1 + sum(cells for _, cells in _COLUMNS) + (17 if width >= _WITH_SOURCE else 0)
-    return max(4, min(_BAR, width - beside))
-
-
-def _row(item: _Item, width: int, pen: Pen, name: int) -> Row:
-    row = _cells(item, item.name, name, _bar_width(name, width), _COLUMNS, pen)
-    return [*row, (f"  {fit(item.source, 15)}", "dim")] if width >= _WITH_SOURCE else row
-
-
-def _cells(item: _Item, label: str, name: int, gauge: int, columns: Iterable[tuple[str, int]], pen: Pen) -> list[Span]:
-    """Return a row: the label, a gauge, and the figures of these columns in their widths."""
-    used, reserved, left, of = item.figures
-    figures: dict[str, Span] = {
-        "USED": (used, "text"),
-        "RESERVED": (reserved, "dim"),
-        "LEFT": (left, item.scarcity),
-        "OF": (of, "dim"),
-        "RUNS OUT": (_end(item.runs_out_in_s), "bad"),
-        "RESETS": (_reset(item.resets_in_s), "dim"),
-    }
-    shown = [(fit(figures[head][0], cells, ">"), figures[head][1]) for head, cells in columns]
-    return [(fit(label, name) + " ", "text"), *pen.gauge(gauge, item.used, item.reserved), *shown]
 
 
 def _urgency(item: _Item) -> tuple[float, float]:
@@ -202,80 +161,58 @@ def _in_a_row(items: Sequence[_Item]) -> list[Chunk]:
     return chunks
 
 
-def _tiled(items: Sequence[_Item], cells: int, rows: int, pen: Pen) -> Sequence[Strip | Row]:
+def _table(items: Sequence[_Item], cells: int, rows: int, pen: Pen) -> Sequence[Strip]:
     """Return them under heads, in two columns where one would be too long; of too many the scarcest."""
     columns = 2 if len(items) >= rows and cells >= _TWO_COLUMNS else 1
     each = (cells - 3 * (columns - 1)) // columns
-    room = max(1, rows - 1) * columns
-    total = len(items)
+    room, total = max(1, rows - 1) * columns, len(items)
     if total > room:
         items = sorted(items, key=_urgency)[:room]
     if each >= _WITH_NAMES:
         items = [replace(item, short=item.name) for item in items]
-    name = min(26 if each >= _WITH_NAMES else 16, max(3, *(len(item.short) for item in items)))
-    shown = [*_TILE_COLUMNS]
-    while shown and name + 1 + 3 + sum(cells for _, cells in shown) > each:
+    name = min(27 if each >= _WITH_NAMES else 16, max(3, *(len(item.short) for item in items)))
+    source = 17 if each >= _WITH_SOURCE else 0
+    beside = name + 1 + source
+    roomy = each - beside - sum(width for _, width in _COLUMNS) >= _SHORT_BAR
+    shown = [*(_COLUMNS if roomy else _TILE_COLUMNS)]
+    while shown and beside + 3 + sum(width for _, width in shown) > each:
         shown.pop()
-    gauge = max(0, each - name - 1 - sum(cells for _, cells in shown))
-    title = "WINDOW" if total <= room else _part("WINDOW", room, total, name + gauge)
-    heads = pen.row(each, *_heads(title, name + 1 + gauge, *shown))
-    strips = [pen.row(each, *_cells(item, item.short, name, gauge, shown, pen)) for item in items]
+    gauge = min(_BAR, max(0, each - beside - sum(width for _, width in shown)))
+    title = "WINDOW" if total <= room else _part(room, total, name + gauge)
+    head = fit(title, name + 1 + gauge) + "".join(fit(head, width, ">") for head, width in shown)
+    heads = pen.row(each, (head + ("  FROM" if source else ""), "dim"))
+    strips = [pen.row(each, *_cells(item, name, gauge, shown, source, pen)) for item in items]
     if columns == 1:
-        return [heads, *strips] if rows > 1 else strips
+        return [heads, *strips]
     gap, count = pen.row(cells - 2 * each), -(-len(strips) // 2)
     pairs = zip_longest(strips[:count], strips[count:], fillvalue=pen.row(each))
-    body = [Strip.join([left, gap, right]) for left, right in pairs]
-    return [Strip.join([heads, gap, heads]), *body]
+    return [Strip.join([left, gap, right]) for left, right in [(heads, heads), *pairs]]
 
 
-def _part(what: str, shown: int, total: int, cells: int) -> str:
+def _cells(item: _Item, name: int, gauge: int, columns: Iterable[tuple[str, int]], source: int, pen: Pen) -> list[Span]:
+    """Return a row: the name, a gauge, the figures of these columns in their widths, and where the limit is from."""
+    used, reserved, left, of = item.figures
+    figures: dict[str, Span] = {
+        "USED": (used, "text"),
+        "RESERVED": (reserved, "dim"),
+        "LEFT": (left, item.scarcity),
+        "OF": (of, "dim"),
+        "RUNS OUT": (_end(item.runs_out_in_s), "bad"),
+        "RESETS": (_reset(item.resets_in_s), "dim"),
+    }
+    shown = [(fit(figures[head][0], cells, ">"), figures[head][1]) for head, cells in columns]
+    shown += [(f"  {fit(item.source, source - 2)}", "dim")] if source else []
+    return [(fit(item.short, name) + " ", "text"), *pen.gauge(gauge, item.used, item.reserved), *shown]
+
+
+def _part(shown: int, total: int, cells: int) -> str:
     """Return a head that tells how many of all are shown."""
-    text = f"{what} {shown} OF {total}"
+    text = f"WINDOW {shown} OF {total}"
     return text if len(text) <= cells else f"{shown}/{total} SHOWN"
 
 
 _WITH_NAMES = 62
-"""Cells of a tile from which models and kinds have their whole names."""
-
-
-def _by_family(
-    families: Sequence[str], state: LaneState, ends: Mapping[int, float | None], width: int, rows: int, pen: Pen
-) -> list[Row]:
-    """Return heads and a row for each model family, then the plan; of too many families those with the least left."""
-    kinds = list(dict.fromkeys(window.kind for window in state.windows))
-    name = min(20, max(12, width // 6))
-    each = (width - name - 2 * _ENDS) // len(kinds)
-    windows = {family: [window for window in state.windows if window.family == family] for family in families}
-    plans, total = [*state.plan], len(families)
-    room = max(1, rows - 1 - len(plans))
-    if rows - 1 - len(plans) < 1:
-        plans = []
-        room = max(1, rows - 1)
-    if total > room:
-        keys = {family: min(_urgency(_window(w, False, ends[id(w)])) for w in windows[family]) for family in families}
-        families = sorted(families, key=lambda family: keys[family])[:room]
-    title = "MODEL" if len(families) == total else _part("MODEL", len(families), total, name)
-    columns = [(f"{SHORT.get(kind.value, kind.value).upper()} LEFT/OF", each) for kind in kinds]
-    lines: list[Row] = [_heads(title, name, *columns, ("RUNS OUT", _ENDS), ("RESETS", _ENDS))]
-    for family in families:
-        own = {window.kind: window for window in windows[family]}
-        cells = [span for kind in kinds for span in _of_family(own.get(kind), each, pen)]
-        out = min((end for w in windows[family] if (end := ends[id(w)]) is not None), default=None)
-        resets = min(windows[family], key=lambda w: _urgency(_window(w, False, ends[id(w)]))).resets_in_s  # it binds
-        times: list[Span] = [(fit(_end(out), _ENDS, ">"), "bad"), (fit(_reset(resets), _ENDS, ">"), "dim")]
-        lines.append([(fit(family, name), "text"), *cells, *times])
-    return lines + [_row(_plan(plan), width, pen, name) for plan in plans]
-
-
-def _of_family(window: WindowState | None, width: int, pen: Pen) -> Row:
-    if window is None:
-        return [(" " * width, "text")]
-    item = _window(window, False, None)
-    used, reserved, left, of = item.figures
-    both = f" {used:>4}+{reserved:<4}" if width >= _FIGURES // 2 else ""
-    figures = (f"{fit(left, 5, '>')}/{fit(of, 4)}", item.scarcity)
-    gauge = pen.gauge(max(1, width - 1 - len(both) - 10), item.used, item.reserved)
-    return [(" ", "dim"), *gauge, (both, "dim"), figures]
+"""Cells of a column from which models and kinds have their whole names."""
 
 
 def render_circuit(view: View, width: int, height: int, pen: Pen) -> list[Strip]:

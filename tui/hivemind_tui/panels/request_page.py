@@ -73,7 +73,9 @@ def render_card(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
         return pen.message("Request", "The selected request is shown here.", width, height)
     made = phases_of(request, view.snapshot.at)
     why = reason(view, request, pen) or (named("last error", request.last_error) if request.last_error else [])
-    others = [*([why] if why else []), fitting(cells, _card_facts(request, pen))]
+    priority: Chunk = (1, named("priority", *PRIORITIES[request.priority]))
+    facts = [*_model(request, None, pen), priority, *_tokens(request, None, pen)]
+    others = [*([why] if why else []), fitting(cells, facts)]
     unknown = view.lacks("durations")
     words = flowed(described(request, () if unknown else made, pen), cells)
     if len(words) > min(2, rows - 1 - len(others)):
@@ -101,26 +103,6 @@ def reason(view: View, request: RequestView, pen: Pen) -> list[Span]:
 def _final(request: RequestView) -> Usage | None:
     """Return what it used, once it is over: before that, only attempts that failed have stated anything."""
     return None if request.ended_at is None else request.usage
-
-
-def _card_facts(request: RequestView, pen: Pen) -> list[Chunk]:
-    about, usage = pen.glyphs.about, _final(request)
-    facts: list[Chunk] = [
-        (0, [(shortened(request.model, 40, pen), "strong")]),
-        (5, named("lane", request.lane)),
-        (4, named("priority", *PRIORITIES[request.priority])),
-    ]
-    if usage is None:
-        if request.output_tokens:
-            facts.append((2, [*named("out", f"{about}{short_count(request.output_tokens)}"), (" so far", "dim")]))
-        facts.append((3, named("estimated", f"{about}{short_count(request.estimated_tokens)} tokens")))
-    else:
-        cached = f" ({short_count(usage.cache_read_tokens)} cached)" if usage.cache_read_tokens else ""
-        facts.append((1, [*named("in", short_count(usage.total_input)), (cached, "dim")]))
-        facts.append((1, named("out", short_count(usage.output_tokens))))
-    if request.dollars is not None:
-        facts.append((2, _cost(request)))
-    return facts if request.stream else [*facts, (6, [("not streamed", "dim")])]
 
 
 def _cost(request: RequestView) -> list[Span]:
@@ -209,7 +191,7 @@ def _model(request: RequestView, detail: RequestDetail | None, pen: Pen) -> list
     if detail is not None and detail.family:
         chunks.append((3, named("family", detail.family)))
     streamed = "streamed" if request.stream else "not streamed"
-    return [*chunks, (2, named("lane", request.lane)), (1, [(streamed, "text")])]
+    return [*chunks, (1, named("lane", request.lane)), (2, [(streamed, "text")])]
 
 
 def _tokens(request: RequestView, detail: RequestDetail | None, pen: Pen) -> list[Chunk]:
@@ -218,8 +200,8 @@ def _tokens(request: RequestView, detail: RequestDetail | None, pen: Pen) -> lis
         parts = f" ({short_count(detail.estimated_input)} in, {short_count(detail.estimated_output)} out)"
     estimate = [*named("estimated", f"{about}{short_count(request.estimated_tokens)}"), (parts, "dim")]
     if usage is None:
-        so_far = f"{about}{short_count(request.output_tokens)}" if request.output_tokens else NOTHING
-        return [(1, estimate), (0, [*named("out", so_far), (" so far" if request.output_tokens else "", "dim")])]
+        so_far = [*named("out", f"{about}{short_count(request.output_tokens)}"), (" so far", "dim")]
+        return [(1, estimate), *([(0, so_far)] if request.output_tokens else [])]
     used = [*named("used", short_count(usage.total)), (" = ", "dim"), *named("in", short_count(usage.total_input))]
     used += [(" + ", "dim"), *named("out", short_count(usage.output_tokens))]
     chunks: list[Chunk] = [(0, used), (0, _cost(request))]
