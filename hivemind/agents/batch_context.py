@@ -173,9 +173,9 @@ class RunnerContext:
 
     def _alike(self, state: TaskState, known: Iterable[TaskState]) -> tuple[str, ...]:
         """Return the eligible tasks of its batch that likely use the same provider's plan, and the same model."""
-        batch, caller = state.spec.batch, _caller(self.planned(state))
+        batch, caller = state.spec.batch, caller_of(self.planned(state))
         ready = (each for each in known if each.state == "ready" and each.spec.batch == batch and each.spec.command)
-        return tuple(each.spec.id for each in ready if _caller(self.planned(each)) == caller)
+        return tuple(each.spec.id for each in ready if caller_of(self.planned(each)) == caller)
 
     async def leave(
         self, agent: str, claim: str, exit_code: int | None, kind: str = "", *, asked: bool = False
@@ -244,7 +244,7 @@ class BatchContext(RunnerContext):
         return (await self.ask(lambda client: client.tasks(self.batch))).tasks
 
 
-def _caller(task: PlannedTask) -> tuple[object, ...]:
+def caller_of(task: PlannedTask) -> tuple[object, ...]:
     """Return what of a task tells which model its requests ask for: the client or the program, a model that is named,
     and variables. Where a command doesn't show that, it is as a whole."""
     command = task.command
