@@ -189,9 +189,9 @@ class RunnerContext:
 
         Raises: ControlError, Rejected.
         """
-        if wanted and self.folder.budgets().get(agent) != repr(wanted):
+        if wanted and self.folder.noted("budgets").get(agent) != repr(wanted):
             await self.order(SetBudget(agent, wanted.tokens, wanted.dollars, wanted.per, "subtree"))
-            self.folder.note_budget(agent, repr(wanted))
+            self.folder.note("budgets", self.folder.noted("budgets") | {agent: repr(wanted)})
 
 
 @dataclass
@@ -338,21 +338,13 @@ class RunnerFolder:
         names = sorted(os.listdir(folder)) if folder.is_dir() else []
         return [_read(folder / name / "outcome.json", TaskOutcome) for name in names]
 
-    def budgets(self) -> dict[str, str]:
-        """Return the budgets that were set last, by agent."""
-        return _read(self._path / "budgets.json", dict[str, str]) or {}
+    def noted(self, what: str) -> dict[str, str]:
+        """Return what was noted last: `budgets` that were set, by agent; `deadlines` as the plan said them, by task."""
+        return _read(self._path / f"{what}.json", dict[str, str]) or {}
 
-    def deadlines(self) -> dict[str, str]:
-        """Return the deadlines as the plan said them when it was read last, by task."""
-        return _read(self._path / "deadlines.json", dict[str, str]) or {}
-
-    def note_deadlines(self, deadlines: dict[str, str]) -> None:
-        """Note what the plan says now."""
-        _write(self._path / "deadlines.json", deadlines)
-
-    def note_budget(self, agent: str, budget: str) -> None:
-        """Note the budget that was set for an agent."""
-        _write(self._path / "budgets.json", self.budgets() | {agent: budget})
+    def note(self, what: str, found: dict[str, str]) -> None:
+        """Note that anew."""
+        _write(self._path / f"{what}.json", found)
 
 
 class BatchFolder(RunnerFolder):
