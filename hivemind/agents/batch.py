@@ -197,7 +197,7 @@ async def begin(
             context.folder.begin()
             await _enter(context, resumed=False)
             await _submit(context, context.plan.specs())
-        context.folder.note_deadlines(context.plan.deadlines())
+        context.folder.note("deadlines", context.plan.deadlines())
         context.folder.enlist(runner, RunnerNote(context.plan.path, context.session.about.run))
     except cmd.Rejected as error:
         raise UsageError(f"{context.batch}: {error}") from None
@@ -255,7 +255,7 @@ async def _continue(context: BatchContext, known: Sequence[TaskState], *, retry_
         await context.order(cmd.CancelTask(name))
     if retry_failed:
         await _retry_failed(context, {name: state for name, state in by_id.items() if name in specs})
-    deadlines, before = plan.deadlines(), context.folder.deadlines()
+    deadlines, before = plan.deadlines(), context.folder.noted("deadlines")
     for name, spec in specs.items():
         state, short = by_id.get(name), context.short(name)
         if state is None or not (state.state in OPEN or (retry_failed and state.state == "failed")):

@@ -173,9 +173,9 @@ class RunnerContext:
 
     def _alike(self, state: TaskState, known: Iterable[TaskState]) -> tuple[str, ...]:
         """Return the eligible tasks of its batch that likely use the same provider's plan, and the same model."""
-        batch, caller = state.spec.batch, _caller(self.planned(state))
+        batch, caller = state.spec.batch, caller_of(self.planned(state))
         ready = (each for each in known if each.state == "ready" and each.spec.batch == batch and each.spec.command)
-        return tuple(each.spec.id for each in ready if _caller(self.planned(each)) == caller)
+        return tuple(each.spec.id for each in ready if caller_of(self.planned(each)) == caller)
 
     async def leave(
         self, agent: str, claim: str, exit_code: int | None, kind: str = "", *, asked: bool = False
@@ -189,9 +189,9 @@ class RunnerContext:
 
         Raises: ControlError, Rejected.
         """
-        if wanted and self.folder.budgets().get(agent) != repr(wanted):
+        if wanted and self.folder.noted("budgets").get(agent) != repr(wanted):
             await self.order(SetBudget(agent, wanted.tokens, wanted.dollars, wanted.per, "subtree"))
-            self.folder.note_budget(agent, repr(wanted))
+            self.folder.note("budgets", self.folder.noted("budgets") | {agent: repr(wanted)})
 
 
 @dataclass
@@ -244,7 +244,7 @@ class BatchContext(RunnerContext):
         return (await self.ask(lambda client: client.tasks(self.batch))).tasks
 
 
-def _caller(task: PlannedTask) -> tuple[object, ...]:
+def caller_of(task: PlannedTask) -> tuple[object, ...]:
     """Return what of a task tells which model its requests ask for: the client or the program, a model that is named,
     and variables. Where a command doesn't show that, it is as a whole."""
     command = task.command
@@ -338,21 +338,13 @@ class RunnerFolder:
         names = sorted(os.listdir(folder)) if folder.is_dir() else []
         return [_read(folder / name / "outcome.json", TaskOutcome) for name in names]
 
-    def budgets(self) -> dict[str, str]:
-        """Return the budgets that were set last, by agent."""
-        return _read(self._path / "budgets.json", dict[str, str]) or {}
+    def noted(self, what: str) -> dict[str, str]:
+        """Return what was noted last: `budgets` that were set, by agent; `deadlines` as the plan said them, by task."""
+        return _read(self._path / f"{what}.json", dict[str, str]) or {}
 
-    def deadlines(self) -> dict[str, str]:
-        """Return the deadlines as the plan said them when it was read last, by task."""
-        return _read(self._path / "deadlines.json", dict[str, str]) or {}
-
-    def note_deadlines(self, deadlines: dict[str, str]) -> None:
-        """Note what the plan says now."""
-        _write(self._path / "deadlines.json", deadlines)
-
-    def note_budget(self, agent: str, budget: str) -> None:
-        """Note the budget that was set for an agent."""
-        _write(self._path / "budgets.json", self.budgets() | {agent: budget})
+    def note(self, what: str, found: dict[str, str]) -> None:
+        """Note that anew."""
+        _write(self._path / f"{what}.json", found)
 
 
 class BatchFolder(RunnerFolder):

@@ -54,10 +54,9 @@ def test_runners(tmp_path: Path) -> None:
 def test_budgets(tmp_path: Path) -> None:
     """What was ordered for each agent is remembered."""
     made = folder(tmp_path)
-    made.note_budget("a", "one")
-    made.note_budget("b", "two")
-    made.note_budget("a", "three")
-    assert [made.budgets().get(agent) for agent in "abc"] == ["three", "two", None]
+    for budgets in ({"a": "one"}, {"a": "three", "b": "two"}):
+        made.note("budgets", budgets)
+    assert (made.noted("budgets"), made.noted("deadlines")) == ({"a": "three", "b": "two"}, {})
 
 
 def test_begun_anew(tmp_path: Path) -> None:

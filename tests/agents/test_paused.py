@@ -18,6 +18,9 @@ from agents import running
 from agents.batches import Bench, bench, ended, killed, said
 from agents.running import before
 
+from hivemind.agents.batch_context import caller_of
+from hivemind.agents.plans.plan import PlannedTask
+
 ASKS = """\
 import os, sys, time, urllib.error, urllib.request
 def note(what):
@@ -162,3 +165,25 @@ def started(here: Bench, runner: str, *, again: bool = False) -> Any:
     if runner == "batch":
         return here.batch(*(("--resume",) if again else ()))
     return here.program("work", "--max-agents", "2", *(("--idle-exit", "3") if again else ()))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        (("claude", "-p", "fix a.py"), ("sh", "-c", "claude -p 'do b' | tee log"), True),
+        (("claude", "-p", "a"), ("claude", "-p", "a", "--model", "haiku"), False),
+        (("claude", "--model", "haiku"), ("claude", "-p", "b", "--model=haiku"), True),
+        (("claude", "-p", "a"), ("codex", "exec", "a"), False),
+        (("python3", "asks.py", "a"), ("python3", "asks.py", "b"), True),
+        (("uv", "run", "asks.py"), ("uv", "run", "other.py"), False),
+        (("./agent", "1"), ("./agent", "2"), True),
+        (("sh", "-c", "asks a"), ("sh", "-c", "asks b"), False),
+    ],
+)
+def test_what_asks_for_the_same_model_as_far_as_a_command_shows(
+    one: tuple[str, ...], other: tuple[str, ...], alike: bool
+) -> None:
+    """The client or program, and a model that is named; variables count too."""
+    first, second = (PlannedTask(command=list(each)) for each in (one, other))  # type: ignore[arg-type]
+    assert (caller_of(first) == caller_of(second)) is alike
+    assert caller_of(first) != caller_of(first.model_copy(update={"env": {"ANTHROPIC_MODEL": "x"}}))

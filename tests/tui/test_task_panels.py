@@ -108,6 +108,18 @@ def test_the_plan_that_is_shown_as_an_example_is_one(tmp_path: Path) -> None:
     assert [*read_plan(tmp_path / "plan.yaml", "plan.yaml").tasks] == ["lint", "test"]
 
 
+def test_a_paused_task_tells_for_how_long() -> None:
+    """In the list and on its card, and that it can be started at once."""
+    full = processes()
+    paused = replace(full.tasks[0], state="paused", paused_s=3600.0, note="a plan's window is used up")
+    view = looked(replace(full, tasks=(paused,)), paused.id)
+    card = text(task_page.render_card(view, 120, 12, Pen(boxed=False)))
+    for shown in (text(task_page.render(view, 160, 12, Pen())), card):
+        assert "paused" in shown
+        assert "for 1h00m more: a plan's window is us" in shown
+    assert "starts it now" in card
+
+
 def test_no_task_yet() -> None:
     """It is said how there are some; and what a filter hides comes back with escape."""
     assert "hivemind batch plan.yaml" in text(task_page.render(looked(world()), 100, 10, Pen()))
