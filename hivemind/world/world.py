@@ -69,12 +69,8 @@ _DEEPEST = 16
 """Ancestors looked at, as requests name their parents themselves and may name any number."""
 _PAUSE_S = 3.0
 """Shorter pauses in streams are no matter."""
-_UNTOLD = frozenset(
-    {
-        *(ev.Arrived, ev.GrantedOnArrival, ev.Granted, ev.Prefill, ev.FirstContent, ev.WorkLeft, ev.PromptCached),
-        *(ev.Progress, ev.LimitsRead),
-    }
-)
+_COMES = frozenset({ev.Arrived, ev.GrantedOnArrival, ev.Granted, ev.Prefill, ev.FirstContent})
+_UNTOLD = frozenset({*_COMES, ev.WorkLeft, ev.PromptCached, ev.Progress, ev.LimitsRead})
 """Frequent events that have no line in the log."""
 _OF_TWO = frozenset({ev.GrantedOnArrival, ev.AnsweredWhole})
 """Events of requests that have no others."""

@@ -6,7 +6,6 @@ import pytest
 from msgspec import structs
 from world.kit import LANE, USED, abandoned, arrived, commanded, failed, finished, first_content, granted, refused, told
 
-from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority
 from hivemind.world.snapshot import ATTEMPTS_KEPT, ENDS, REQUESTS_PAGE, AttemptView, RequestView
@@ -169,40 +168,27 @@ def test_of_very_many_attempts_the_first_and_the_last_are_kept() -> None:
     assert view.waited_s == 50.0
 
 
-def joined(ticket: int, agent: str, at: float, *, stream: bool) -> ev.GrantedOnArrival:
-    """A request that is granted as it arrives."""
-    plain = arrived(ticket, agent, at, stream=stream)
-    return ev.GrantedOnArrival(**structs.asdict(plain), attempt=1)
-
-
-def whole(ticket: int, agent: str, at: float) -> ev.AnsweredWhole:
-    """Its answer, five seconds later."""
-    return ev.AnsweredWhole(at, ticket, agent, LANE, "model", 200, 1, USED, 5.0, 5.0)
-
-
-@pytest.mark.parametrize("looks_at", [(), (8.0,), (1.5, 4.0, 8.5, 20.0)])
+@pytest.mark.parametrize("looks_at", [(99.0,), (1.5, 4.0, 8.5, 20.0)])
 def test_joined_events_show_what_their_two_do(looks_at: tuple[float, ...]) -> None:
     """Whenever somebody looks, also at requests that got other events in between, and where an agent is boosted."""
-    sent = [joined(each, f"agent-{each % 3}", float(each), stream=each % 2 > 0) for each in range(1, 10)]
-    log: list[ev.Event] = [*sent, *(whole(each.ticket, each.agent, each.at + 5.0) for each in sent if each.ticket != 4)]
+    came = [arrived(each, f"agent-{each % 3}", float(each), stream=each % 2 > 0) for each in range(1, 10)]
+    log: list[ev.Event] = [ev.GrantedOnArrival(**structs.asdict(each), attempt=1) for each in came]
+    for each in came[:3] + came[4:]:
+        log += [ev.AnsweredWhole(each.at + 5, each.ticket, each.agent, LANE, "model", 200, 1, USED, 5.0, 5.0)]
     log += [
-        ev.LaneOpened(0.5, LANE, "up", "anthropic", None),
-        ev.FirstContent(5.5, 4, "agent-1", LANE, 1.5),
-        replace(finished(4, "agent-1", at=11.5), duration_s=7.5),
-        commanded("BoostAgent", 2.5, agent="agent-0", for_s=2.0),
+        first_content(4, "agent-1", 5.5, 1.5),
+        finished(4, "agent-1", 11.5),
         ev.Progress(6.5, 5, "agent-2", LANE, 7),
-        abandoned(11, at=12.0),
     ]
-    log.sort(key=lambda event: event.at)
+    log += [ev.LaneOpened(0.5, LANE, "up", "anthropic", None), ev.Noticed(99.5, "over")]
+    log += [commanded("BoostAgent", 2.5, agent="agent-0", for_s=2.0)]
     one, other = told(), told()
-    moments = iter((*looks_at, 99.0))
-    look_at = next(moments)
-    for event in [*log, ev.Noticed(99.5, "over")]:
-        if event.at > look_at:
-            assert one.snapshot(look_at) == other.snapshot(look_at)
+    for event in sorted(log, key=lambda event: event.at):
+        for at in [each for each in looks_at if each < event.at]:
+            assert one.snapshot(event.at) == other.snapshot(event.at), at
             assert collected(one)[0] == collected(other)[0]
-            look_at = next(moments, 1e9)
+            looks_at = looks_at[1:]
         one.follow([event])
         other.follow(ev.apart(event))
     assert one.keep(100.0) == other.keep(100.0)
-    assert [one.detail(each.ticket, 100.0) for each in sent] == [other.detail(each.ticket, 100.0) for each in sent]
+    assert [one.detail(each.ticket, 100.0) for each in came] == [other.detail(each.ticket, 100.0) for each in came]
