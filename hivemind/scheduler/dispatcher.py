@@ -353,7 +353,8 @@ class Dispatcher:
         """Review budgets and grant what now fits, after an attempt has ended."""
         if ticket.agent.limits:
             self.review_budgets(ticket.agent, now)
-        self.pump(lane, now)
+        if lane.queue.waiting or lane.total is not None or lane.leasing is not None:
+            self.pump(lane, now)
 
     # --- Waiting ---------------------------------------------------------------------------------------------------
 

@@ -352,11 +352,10 @@ class Lane:
             for window, charge in ticket.reservation:
                 if window.credits is not None:
                     window.credits.take(now, charge.amount, ticket.priority)
-        stagger_s = self.settings.retry.stagger_s
         if self.whole.staggered:
-            self.whole.granted(now, stagger_s)
+            self.whole.granted(now, self.settings.retry.stagger_s)
         if self.pauses and (pause := self.pauses.get(family)) is not None:
-            pause.granted(now, stagger_s)
+            pause.granted(now, self.settings.retry.stagger_s)
             if not pause.staggered:
                 del self.pauses[family]
 
@@ -480,8 +479,8 @@ class Lane:
     ) -> bool:
         """Take a latency sample for AIMD. Return whether the level changed."""
         before = self.aimd.level
-        excess_s, alone = 0.0, self._in_flight(now, ticket) <= ALONE
-        ticket.alone, ticket.ttft_s = alone, None if whole else ttft_s
+        excess_s, in_flight = 0.0, self._in_flight(now, ticket)
+        ticket.in_flight, ticket.ttft_s, alone = in_flight, None if whole else ttft_s, in_flight <= ALONE
         if not alone:
             inputs = self.estimators.fresh_input(ticket, so_far)
             outputs = so_far.output_tokens if whole and so_far is not None else 0
@@ -536,14 +535,17 @@ class Lane:
                     self._cached_anew(now, ticket, usage, news)
             inputs, outputs = self.estimators.learn(ticket.request, usage), usage.output_tokens
         took_s, ttft_s = now - ticket.granted_at, ticket.ttft_s
-        alone, pace = ticket.alone, self.allowances[ticket.request.family].pace
+        alone, pace = ticket.in_flight <= ALONE, self.allowances[ticket.request.family].pace
         if ttft_s is None:
             whole_s = took_s if computed is None else min(took_s, computed.prompt_s + computed.answer_s)
             pace.whole.learn(whole_s, inputs, outputs, alone=alone)
         else:
             first_s = ttft_s if computed is None else min(ttft_s, computed.prompt_s)
             pace.first.learn(first_s, inputs, 0, alone=alone)
-        if self.aimd.ceiling < math.inf or took_s <= 0 or (in_flight := self._in_flight(now, ticket)) == math.inf:
+        if self.aimd.ceiling < math.inf or took_s <= 0:
+            return
+        in_flight = ticket.in_flight if ttft_s is None else self._in_flight(now, ticket)
+        if in_flight == math.inf:
             return
         if ttft_s is None:
             alone_s = pace.whole.estimate(inputs, outputs)

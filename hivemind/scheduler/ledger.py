@@ -83,8 +83,9 @@ class Ledger:
         for account in limits:
             if account.shut and account.exhausted:
                 return _used_up(account)
-        generates = model or ticket.request.max_output_tokens != 0
-        if self.config.unpriced == "refuse" and self._price is not None and generates:
+        if not (ticket.agent.in_dollars and self.config.unpriced == "refuse" and self._price is not None):
+            return None
+        if model or ticket.request.max_output_tokens != 0:
             counts = next((account for account in limits if account.budget.dollars is not None), None)
             if counts is not None and self._price(ticket.provider, model, Usage()) is None:
                 return Refusal("price_unknown", None, FINAL_STATUS, counts.state(), model)
@@ -118,11 +119,12 @@ class Ledger:
     def has_room(self, ticket: Ticket, now: float) -> bool:
         """Whether the next ticket fits into what its agent's budgets have left; if not, the agent is to be held until
         one of the requests in flight has ended, or there is more of a shared budget."""
-        tokens, dollars = ticket.estimated_input + ticket.estimated_output, self._estimate(ticket)
+        agent, tokens = ticket.agent, ticket.estimated_input + ticket.estimated_output
+        dollars = self._estimate(ticket) if agent.in_dollars else 0.0
         room, asks = True, False
-        for account in ticket.agent.limits:
+        for account in agent.limits:
             if not account.has_room(tokens, dollars, now):
-                account.short[ticket.agent.name] = tokens, dollars
+                account.short[agent.name] = tokens, dollars
                 room, asks = False, asks or account.shared is not None
         if asks and self.on_short is not None:
             self.on_short()
@@ -137,7 +139,7 @@ class Ledger:
         """Set aside what a granted ticket will likely use. Return the agents to hold because of that."""
         agent = ticket.agent
         tokens = ticket.reserved_tokens = ticket.estimated_input + ticket.estimated_output
-        dollars = ticket.reserved_dollars = self._estimate(ticket) if agent.limits else 0.0
+        dollars = ticket.reserved_dollars = self._estimate(ticket) if agent.in_dollars else 0.0
         held: list[Agent] = []
         self.move(agent.limits)
         for account in agent.limits:
@@ -175,7 +177,7 @@ class Ledger:
         counts another model's."""
         if model not in agent.unpriced_models and len(agent.unpriced_models) < MOST_UNPRICED:
             agent.unpriced_models.add(model)
-            if any(account.budget.dollars is not None for account in agent.limits):
+            if agent.in_dollars:
                 self._emit(PriceUnknown(now, agent.name, model, guessed))
 
     def cost(self, provider: str, model: str, usage: Usage) -> Spent:
@@ -273,12 +275,7 @@ class Ledger:
 
     def _estimate(self, ticket: Ticket) -> float:
         """Return the ticket's estimate in dollars, if a budget counts them."""
-        if self._price is None:
-            return 0.0
-        for account in ticket.agent.limits:
-            if account.budget.dollars is not None:
-                break
-        else:
+        if self._price is None or not ticket.agent.in_dollars:
             return 0.0
         request = ticket.request
         usage = Usage(input_tokens=ticket.estimated_input, output_tokens=ticket.estimated_output, tier=request.tier)
@@ -337,7 +334,7 @@ class Ledger:
             for agent in charged:
                 if account.budget:
                     account.members[agent.name] = None
-                agent.limits = tuple(each for each in agent.accounts if each.budget)
+                _limit(agent)
             together.agents += charged
             if account.budget and charged:
                 owner = self._agents.get(account.owner or "", charged[0])
@@ -436,7 +433,7 @@ class Ledger:
         self._count(agent, NOTHING)
         agent.accounts = tuple(chain)
         self._count(agent, so_far)
-        agent.limits = tuple(account for account in chain if account.budget)
+        _limit(agent)
         self.move(agent.limits)
         for account in agent.limits:
             account.members[agent.name] = None
@@ -484,6 +481,12 @@ def check_budget(command: SetBudget) -> None:
         raise Rejected("covers: the pool covers all agents")
     if command.agent == "":
         raise Rejected("an agent needs a name")
+
+
+def _limit(agent: Agent) -> None:
+    """Note which of the agent's accounts have a budget."""
+    agent.limits = tuple(account for account in agent.accounts if account.budget)
+    agent.in_dollars = any(account.budget.dollars is not None for account in agent.limits)
 
 
 def _reserve_again(account: Account, agent: Agent) -> None:

@@ -254,7 +254,8 @@ class Scheduler(Dispatcher):
         lane = self.lanes[ticket.request.lane]
         if so_far is not None:
             self._note_usage(lane, ticket, so_far)
-        self.events.append(ev.FirstContent(now, ticket.id, ticket.agent.name, lane.key, *ticket.times_to_answer(now)))
+        ttft_s = now - ticket.granted_at
+        self.events.append(ev.FirstContent(now, ticket.id, ticket.agent.name, lane.key, ttft_s, ticket.headed_s))
         self._begin_answer(now, lane, ticket, so_far, whole=whole)
 
     def _begin_answer(
@@ -297,12 +298,12 @@ class Scheduler(Dispatcher):
         self.release_slot(lane, ticket, now, usage)
         self.forget(ticket)
         end = now, ticket.id, ticket.agent.name, lane.key, ticket.request.model, status, ticket.attempts, usage
-        duration_s = now - ticket.arrived_at
+        duration_s, ttft_s = now - ticket.arrived_at, now - ticket.granted_at
         if whole and self.joins and len(events) == place:
-            events.append(ev.AnsweredWhole(*end, duration_s, *ticket.times_to_answer(now)))
+            events.append(ev.AnsweredWhole(*end, duration_s, ttft_s, ticket.headed_s))
         else:
             if whole:
-                events.insert(place, ev.FirstContent(*end[:4], *ticket.times_to_answer(now)))
+                events.insert(place, ev.FirstContent(*end[:4], ttft_s, ticket.headed_s))
             events.append(ev.Finished(*end, duration_s))
         self.after_attempt(lane, ticket, now)
 

@@ -82,6 +82,7 @@ class Agent:
     tree: Account = field(init=False)  # what it and all agents that it started use
     accounts: tuple[Account, ...] = field(init=False)  # all accounts that its requests are charged to
     limits: tuple[Account, ...] = ()  # of these the ones with a budget
+    in_dollars: bool = False  # whether one of them is
     budgeted: bool = False  # its budget, or that it has none, was decided; else the settings hold
     unpriced_models: set[str] = field(default_factory=set)
     """Models for which it was reported already that no price is known."""
@@ -195,7 +196,7 @@ class Ticket:
     granted_at: float = 0.0
     load: float = 0.0  # its lane's Lane.load then
     ttft_s: float | None = None  # of the present attempt, if it is answered by a stream
-    alone: bool = False  # nothing else was in flight until its first content
+    in_flight: float = math.inf  # requests in flight on average until its first content; inf: that isn't known
     retry_at: float = 0.0  # when the next attempt may begin, while it is between two
     headed_at: float | None = None  # when the present attempt's response head stated rate limits
     ending: bool = False  # the present attempt's response head came, and its end is reported next
@@ -260,11 +261,10 @@ class Ticket:
             *more,
         )
 
-    def times_to_answer(self, now: float) -> tuple[float, float | None]:
-        """Return the seconds from the present attempt's beginning until now, when content comes, and until the head of
-        its response, if that stated rate limits."""
-        began, headed_at = self.granted_at, self.headed_at
-        return now - began, None if headed_at is None else headed_at - began
+    @property
+    def headed_s(self) -> float | None:
+        """Seconds from the present attempt's beginning to the head of its response, if that stated rate limits."""
+        return None if self.headed_at is None else self.headed_at - self.granted_at
 
     def failed(self, now: float, failure: Failure, retry_in_s: float | None, usage: Usage | None) -> AttemptFailed:
         return AttemptFailed(

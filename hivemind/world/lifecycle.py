@@ -246,8 +246,7 @@ class OpenRequests(Generic[R]):
     def ended(self, event: ev.Finished | ev.Abandoned | ev.Refused) -> R | None:
         request = None if event.ticket is None else self.by_ticket.get(event.ticket)
         if request is not None:
-            self.in_flight -= request.in_flight
-            del self.by_ticket[request.arrived.ticket]
+            self._forget(request)
             request.close(event)
         return request
 

@@ -69,14 +69,9 @@ _DEEPEST = 16
 """Ancestors looked at, as requests name their parents themselves and may name any number."""
 _PAUSE_S = 3.0
 """Shorter pauses in streams are no matter."""
-_UNTOLD = frozenset(
-    {
-        *(ev.Arrived, ev.GrantedOnArrival, ev.Granted, ev.Prefill, ev.FirstContent, ev.WorkLeft, ev.PromptCached),
-        *(ev.Progress, ev.LimitsRead),
-    }
-)
+_COMES = frozenset({ev.Arrived, ev.GrantedOnArrival, ev.Granted, ev.Prefill, ev.FirstContent})
+_UNTOLD = frozenset({*_COMES, ev.WorkLeft, ev.PromptCached, ev.Progress, ev.LimitsRead})
 """Frequent events that have no line in the log."""
-_ENDS = frozenset({ev.Finished, ev.AnsweredWhole})
 _OF_TWO = frozenset({ev.GrantedOnArrival, ev.AnsweredWhole})
 """Events of requests that have no others."""
 _tally = attrgetter(*Tally.__struct_fields__)
@@ -178,8 +173,7 @@ class World:
         pending = self._pending
         pending += events
         for event in events:
-            kind = type(event)
-            if kind not in _UNTOLD and (kind not in _ENDS or event.attempts > 1):  # type: ignore[attr-defined]
+            if type(event) not in _UNTOLD and (not isinstance(event, ev.Finished) or event.attempts > 1):
                 self._apply_pending()
                 return
         if len(pending) >= PENDING_MOST:
@@ -289,7 +283,7 @@ class World:
 
     def _granted_on_arrival(self, event: ev.GrantedOnArrival) -> None:
         agent = self._arrives(event)
-        self._vitals.sent_at_once(event.at)
+        self._vitals.waited(event.at, 0.0)
         self._begun[event.ticket] = event
         if event.at < agent.boosted_until:
             self._look_up_begun()
@@ -380,7 +374,16 @@ class World:
                 self._used(event, agent, event.model, usage)
             return False
         if event.attempts > 1:
-            self._retried_ok(agent)
+            counts = self._counts
+            agent.retried_ok += 1
+            if not agent.spoiled:
+                tokens = agent.usage.total
+                if agent.retried_ok == 1:
+                    counts.agents_recovered += 1
+                    agent.recovered = True
+                counts.recovered_tokens += tokens - agent.saved_tokens
+                agent.saved_tokens = tokens
+            counts.retried_ok += 1
         self._answers(event, agent, provider)
         ticket = self._open.ended(event)
         if ticket is not None and ticket.attempts:  # which a damaged journal may have lost
@@ -391,18 +394,6 @@ class World:
                 self._usual.began(ticket.arrived, event.at - last.granted.at)
         self._over(ticket)
         return event.attempts > 1
-
-    def _retried_ok(self, agent: AgentFold) -> None:
-        counts = self._counts
-        agent.retried_ok += 1
-        if not agent.spoiled:
-            tokens = agent.usage.total
-            if agent.retried_ok == 1:
-                counts.agents_recovered += 1
-                agent.recovered = True
-            counts.recovered_tokens += tokens - agent.saved_tokens
-            agent.saved_tokens = tokens
-        counts.retried_ok += 1
 
     def _answers(self, event: ev.Finished, agent: AgentFold, provider: str) -> None:
         """Count a request that was answered, and what it used."""
@@ -423,7 +414,6 @@ class World:
     def _answered_whole(self, event: ev.AnsweredWhole) -> bool:
         arrived = self._begun.pop(event.ticket, None)
         if arrived is None:
-            self._look_up_begun()
             self._first_content(event)
             return self._finished(event)
         at, ttft_s, usage = event.at, event.ttft_s, event.usage

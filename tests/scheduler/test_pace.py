@@ -11,7 +11,7 @@ from scheduler.driving import Hands
 from hivemind.records import replace
 from hivemind.scheduler.config import AimdConfig, LaneConfig
 from hivemind.scheduler.events import LevelChanged
-from hivemind.scheduler.pace import Alone, Knee
+from hivemind.scheduler.pace import ALONE, Alone, Knee
 from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import Computed, Usage
 
@@ -207,7 +207,7 @@ def test_what_others_ask_of_the_server_is_load() -> None:
     slow = hands.arrive("a", size=400)
     hands.wait(9.0)
     hands.succeed(slow, Usage(input_tokens=100, output_tokens=1))
-    assert not slow.alone
+    assert slow.in_flight > ALONE
     assert hands.lane.allowances["m"].pace.whole.estimate(100, 1) == 1.0
     waiting = hands.arrive("a", size=400)
     hands.content(waiting)

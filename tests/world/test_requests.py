@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 from world.kit import LANE, USED, abandoned, arrived, commanded, failed, finished, first_content, granted, refused, told
 
 from hivemind.scheduler import events as ev
@@ -165,3 +166,29 @@ def test_of_very_many_attempts_the_first_and_the_last_are_kept() -> None:
     half = ATTEMPTS_KEPT // 2
     assert [attempt.number for attempt in view.attempts] == [*range(1, half + 1), *range(101 - half, 101)]
     assert view.waited_s == 50.0
+
+
+@pytest.mark.parametrize("looks_at", [(99.0,), (1.5, 4.0, 8.5, 20.0)])
+def test_joined_events_show_what_their_two_do(looks_at: tuple[float, ...]) -> None:
+    """Whenever somebody looks, also at requests that got other events in between, and where an agent is boosted."""
+    came = [arrived(each, f"agent-{each % 3}", float(each), stream=each % 2 > 0) for each in range(1, 10)]
+    log: list[ev.Event] = [ev.GrantedOnArrival(**structs.asdict(each), attempt=1) for each in came]
+    for each in came[:3] + came[4:]:
+        log += [ev.AnsweredWhole(each.at + 5, each.ticket, each.agent, LANE, "model", 200, 1, USED, 5.0, 5.0)]
+    log += [
+        first_content(4, "agent-1", 5.5, 1.5),
+        finished(4, "agent-1", 11.5),
+        ev.Progress(6.5, 5, "agent-2", LANE, 7),
+    ]
+    log += [ev.LaneOpened(0.5, LANE, "up", "anthropic", None), ev.Noticed(99.5, "over")]
+    log += [commanded("BoostAgent", 2.5, agent="agent-0", for_s=2.0)]
+    one, other = told(), told()
+    for event in sorted(log, key=lambda event: event.at):
+        for at in [each for each in looks_at if each < event.at]:
+            assert one.snapshot(event.at) == other.snapshot(event.at), at
+            assert collected(one)[0] == collected(other)[0]
+            looks_at = looks_at[1:]
+        one.follow([event])
+        other.follow(ev.apart(event))
+    assert one.keep(100.0) == other.keep(100.0)
+    assert [one.detail(each.ticket, 100.0) for each in came] == [other.detail(each.ticket, 100.0) for each in came]
