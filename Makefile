@@ -109,6 +109,9 @@ else
 	@PYTHONPATH=mock $(BIN)/python -m benchmarks.plot perf.json docs/figures
 endif
 
+prices: $(VENV)/.ready ## write the table of prices anew, as genai-prices has them
+	@PYTHONPATH=mock $(BIN)/python -m benchmarks.prices
+
 ONLY =
 mutants: $(VENV)/.ready ## make each kept fault and see that the quick tests catch it; minutes; ONLY=retry for some
 	@$(BIN)/python tests/mutants/run.py $(ONLY)

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 import hivemind_mock.provider.main
-import hivemind_tui.program.main
+import hivemind_tui.__main__
 from hivemind.cli import main as cli
 from hivemind.cli.main import GROUPS, command_named
 from hivemind.control.openapi import description
@@ -102,7 +102,7 @@ def _commands() -> Iterator[str]:
     yield ""
     for program, main in (
         ("hivemind", cli.main),
-        ("hivemind-tui", hivemind_tui.program.main.main),
+        ("hivemind-tui", hivemind_tui.__main__.main),
         ("hivemind-mock", hivemind_mock.provider.main.main),
     ):
         yield from _section(program, _help_of(main))

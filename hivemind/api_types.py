@@ -163,6 +163,8 @@ class TaskState(Struct, frozen=True):
     note: str
     attended: bool = True
     """False: it has a command, hasn't been started, and no runner is there that may start it."""
+    paused_s: float = 0.0
+    """In how many seconds it becomes eligible, if it is paused until a plan's window is whole again."""
 
 
 class TasksPart(Struct, frozen=True):
@@ -194,6 +196,7 @@ class TaskClaim(Struct, frozen=True):
     open: int
     """Tasks of the batch that haven't ended, including this one."""
     running: int
+    paused: int = 0
 
 
 class PlaceRequest(Struct, frozen=True):

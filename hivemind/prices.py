@@ -1,24 +1,25 @@
-"""What a model's tokens cost, by the public prices that the library genai-prices brings along; never from the network.
+"""What a model's tokens cost, by public prices; never from the network.
 
-The library takes some time to import and a fraction of a millisecond for each price, so it is imported away from the
-event loop, and asked once for each model, tier of service and hour; from then on a cost is five multiplications.
+`prices.json` holds them for each model, date, hour of the day and tier of service, as the library genai-prices states
+them: `make prices` writes it. A seller's models are read when the first of them is looked up, and a model is looked up
+once an hour; from then on a cost is five multiplications.
 """
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable
-from datetime import UTC, datetime
-from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import msgspec
 
 from hivemind.providers.profiles import PROFILES, plain_name
-from hivemind.providers.tiers import BATCH, FAST, FLEX, PRIORITY, ULTRAFAST
+from hivemind.providers.tiers import BATCH, FLEX, PRIORITY, ULTRAFAST
 from hivemind.scheduler.types import DEAREST, Price, Usage
 
-if TYPE_CHECKING:
-    from genai_prices.types import ModelPrice
-
+TABLE = Path(__file__).with_name("prices.json")
 FRESH_S = 3600.0  # a price may hold from a date on, or for some hours of the day
 MODELS_KEPT = 1000
 """A model that comes when so many are known has no price, and neither has one with a very long name: names are the
@@ -26,8 +27,8 @@ agents' choice."""
 NAME_LENGTH = 200
 
 Rates = tuple[tuple[int, float, float, float, float, float, float], ...]
-"""Dearest first: for requests with more than so many input tokens, dollars for one token of plain input, of cache read,
-of cache write, what one that is kept for an hour costs beyond that, of output, and for the request itself."""
+"""Dearest first: for requests with more than so many input tokens, dollars for a million tokens of plain input, of
+cache read, of cache write, what one that is kept for an hour costs beyond that, of output, and for as many requests."""
 
 HOUR_FACTOR = 2
 """Price of a cache write for an hour in prices of plain input, where the library knows none. Anthropic's, which for
@@ -37,13 +38,6 @@ five minutes is 1.25: https://platform.claude.com/docs/en/about-claude/pricing, 
 _FREE: Rates = ((-1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0),)
 """Of models that run at home."""
 
-_CONTEXTS = {
-    BATCH: {"processing": "batch"},
-    FAST: {"speed": "fast", "service_tier": "fast"},  # Anthropic's and OpenAI's words
-    FLEX: {"service_tier": "flex"},
-    PRIORITY: {"service_tier": "priority"},
-}
-"""By tier: what the library calls it."""
 _FACTORS = {
     ("anthropic", BATCH): 0.5,  # https://platform.claude.com/docs/en/about-claude/pricing
     ("azure", BATCH): 0.5,  # https://azure.microsoft.com/pricing/details/azure-openai
@@ -54,12 +48,61 @@ _FACTORS = {
     ("openai", BATCH): 0.5,  # https://developers.openai.com/api/docs/pricing
     ("openai", ULTRAFAST): 6.0,  # https://developers.openai.com/api/docs/pricing, for GPT-6 Astra
 }
-"""By the library's name for a provider, and tier: the price in standard prices, for models of which the library has no
-price at that tier."""
+"""By seller and tier: the price in standard prices, for models of which the table has no price at that tier."""
+
+
+class Row(msgspec.Struct, frozen=True, array_like=True):
+    """What holds from a moment on, in seconds since the epoch, between two seconds of a day in UTC: rates by tier of
+    service, "" for the standard one; nothing for a model that isn't paid by the token."""
+
+    since: float
+    start_s: int
+    end_s: int
+    rates: dict[str, Rates]
+
+
+class Names(msgspec.Struct, frozen=True, array_like=True):
+    """What something is called, in small letters: names, beginnings and parts of names, and a regular expression, or
+    "", of which names have a match."""
+
+    whole: tuple[str, ...]
+    beginnings: tuple[str, ...]
+    parts: tuple[str, ...]
+    pattern: str
+
+    def __contains__(self, name: str) -> bool:
+        return (
+            name in self.whole
+            or name.startswith(self.beginnings)
+            or any(part in name for part in self.parts)
+            or (self.pattern != "" and re.search(self.pattern, name) is not None)
+        )
+
+
+class Model(msgspec.Struct, frozen=True, array_like=True):
+    """A model: what it is called, and its prices, latest first."""
+
+    names: Names
+    rows: tuple[Row, ...]
+
+    def at(self, wall: float) -> dict[str, Rates]:
+        """Return the rates by tier at that moment, in seconds since the epoch."""
+        second = wall % 86_400
+        return next(row.rates for row in self.rows if row.since <= wall and row.start_s <= second < row.end_s)
+
+
+class Seller(msgspec.Struct, frozen=True, array_like=True):
+    """Somebody who sells models: what they and their models are called, whose models they sell too, and their own, in
+    the order in which they are looked at."""
+
+    names: Names
+    sells: Names
+    others: tuple[str, ...]
+    models: msgspec.Raw
 
 
 class Prices:
-    """To be used once :meth:`load` has returned, by one thread at a time.
+    """To be used by one thread at a time.
 
     `wall` is the time of day in seconds since the epoch.
     """
@@ -68,10 +111,6 @@ class Prices:
         self._wall = wall
         self._rates: dict[tuple[str, str, str], Rates | None] = {}
         self._asked_at = wall()
-
-    def load(self) -> None:
-        """Import the library; takes about a tenth of a second, so call it in a thread."""
-        self._look_up("openai", "gpt-4o", "")
 
     def cost(self, provider: str, model: str, usage: Usage) -> float | None:
         """US dollars; None where the price isn't known. The model :data:`.DEAREST` is unknown at gateways.
@@ -103,7 +142,7 @@ class Prices:
             + hour * usage.cache_write_1h_tokens
             + output * usage.output_tokens
             + request * requests
-        )
+        ) / 1e6
 
     def _look_up(self, provider: str, model: str, tier: str) -> Rates | None:
         profile = PROFILES.get(provider)
@@ -111,86 +150,79 @@ class Prices:
             return None
         if profile.priced_as is None:
             return _FREE
-        import genai_prices
-
         if model == DEAREST:
-            dearest = _dearest(profile.priced_as)
-            return None if dearest is None else self._look_up(provider, dearest, tier)
-        at = datetime.fromtimestamp(self._wall(), UTC)
-        nothing = genai_prices.Usage(input_tokens=0, output_tokens=0)
-        for seller, name in _sold_as(profile.priced_as, model):
-            try:
-                found = genai_prices.calc_price(nothing, name, provider_id=seller, genai_request_timestamp=at)
-                break
-            except LookupError:
-                continue
+            found = _dearest(profile.priced_as, self._asked_at)
         else:
+            found = next(filter(None, (_find(*each) for each in _sold_as(profile.priced_as, model))), None)
+        if found is None:
             return None
-        price = found.model_price
-        if not tier:
-            return _rates(price)
-        at_tier = found.model.get_prices(at, _CONTEXTS.get(tier))
-        factor = _FACTORS.get((found.provider.id, tier), 1.0) if at_tier == price else 1.0
-        return _rates(at_tier, factor)
+        seller, sold = found
+        by_tier = sold.at(self._wall())
+        if tier in by_tier:
+            return by_tier[tier] or None
+        factor = _FACTORS.get((seller, tier), 1.0)
+        return tuple((above, *(factor * part for part in parts)) for above, *parts in by_tier[""]) or None  # type: ignore[misc]
 
 
 def prices_at(wall: float | None = None) -> Price:
     """Return public prices as they were at that moment, in seconds since the epoch, or today's."""
     earliest, latest = 1_500_000_000.0, 4_000_000_000.0  # beyond, a file says what can't be, or no date at all
     prices = Prices() if wall is None or wall < earliest else Prices(lambda: min(wall, latest))
-    prices.load()
     return prices.cost
 
 
-def _dearest(seller: str) -> str | None:
-    """Return the model of which input and output together cost most; None: the seller is a gateway."""
-    from genai_prices.data import providers
-
-    models = next((each.models for each in providers if each.id == seller and seller != "litellm"), [])
-    at = datetime.now(UTC)
-
-    def price(model: Any) -> float:
-        rates = _rates(model.get_prices(at, None))
-        return 0.0 if rates is None else rates[-1][1] + rates[-1][5]
-
-    return str(max(models, key=price).id) if models else None
+@cache
+def _sellers() -> dict[str, Seller]:
+    return msgspec.json.decode(TABLE.read_bytes(), type=dict[str, Seller])
 
 
-def _sold_as(seller: str, model: str) -> list[tuple[str, str]]:
-    """Return under which names to look a model up, and at whom, in this order: one at a gateway may be Amazon's, or its
-    maker's under a longer name."""
-    found = [(seller, model)]
-    if seller == "litellm" and (plain := plain_name(model)) != model.lower():
-        found += [("aws", model.rpartition("/")[2]), (seller, plain)]
-    return found
+@cache
+def _models(seller: str) -> tuple[Model, ...]:
+    return msgspec.json.decode(_sellers()[seller].models, type=tuple[Model, ...])
 
 
-def _rates(price: ModelPrice, factor: float = 1.0) -> Rates | None:
-    """Return `factor` times the price; None for a model that isn't paid by the token."""
-    if price.input_mtok is None and price.output_mtok is None:
+def _find(seller: str | None, model: str) -> tuple[str, Model] | None:
+    """Return who sells a model, and the model, as the library would find them; at "litellm", a gateway, by the seller
+    that its name begins with, or that sells such names."""
+    name = model.lower()
+    if seller == "litellm":
+        first, slash, rest = name.partition("/")
+        if slash and (named := _named(first)) is not None:
+            seller, name = named, rest
+        else:
+            seller = next((each for each, its in _sellers().items() if name in its.sells), None)
+    if seller is None:
         return None
-    parts = (
-        price.input_mtok,
-        # Cached input without a price of its own is input like any other.
-        price.input_mtok if price.cache_read_mtok is None else price.cache_read_mtok,
-        price.input_mtok if price.cache_write_mtok is None else price.cache_write_mtok,
-        price.cache_write_1h_mtok,
-        price.output_mtok,
+    # Gateways write dates without dashes.
+    dashed = re.sub(r"-(20\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?=-|:|$)", r"-\1-\2-\3", name)
+    sellers = (seller, *_sellers()[seller].others)
+    sold = (
+        model for spelled in (name, dashed) for each in sellers for model in _models(each) if spelled in model.names
     )
-    starts = {tier.start for part in parts for tier in getattr(part, "tiers", ())}
-    request = factor * float(_at(price.requests_kcount, 0)) / 1e3
-    rates = []
-    for above in (*sorted(starts, reverse=True), -1):
-        plain, read, write, hour, output = (factor * float(_at(part, above)) / 1e6 for part in parts)
-        if price.cache_write_1h_mtok is None:
-            hour = write if price.cache_write_mtok is None else plain * HOUR_FACTOR
-        rates.append((above, plain, read, write, hour - write, output, request))
-    return tuple(rates)
+    return next(((seller, model) for model in sold), None)
 
 
-def _at(price: Any, above: int) -> Decimal:
-    """Of a price with tiers, the one for requests with more input tokens than that."""
-    if price is None or isinstance(price, Decimal):
-        return price or Decimal(0)
-    reached = [tier.price for tier in price.tiers if tier.start <= above]
-    return Decimal(reached[-1] if reached else price.base)
+def _named(name: str) -> str | None:
+    sellers = _sellers()
+    return name if name in sellers else next((each for each, its in sellers.items() if name in its.names), None)
+
+
+def _dearest(seller: str, wall: float) -> tuple[str, Model] | None:
+    """Return the model of which input and output together cost most; None: the seller is a gateway."""
+    if seller == "litellm":
+        return None
+
+    def price(model: Model) -> float:
+        rates = model.at(wall)[""]
+        return rates[-1][1] + rates[-1][5] if rates else 0.0
+
+    return seller, max(_models(seller), key=price)
+
+
+def _sold_as(seller: str, model: str) -> Iterator[tuple[str, str]]:
+    """Say under which names to look a model up, and at whom, in this order: one at a gateway may be Amazon's, or its
+    maker's under a longer name."""
+    yield seller, model
+    if seller == "litellm" and (plain := plain_name(model)) != model.lower():
+        yield "aws", model.rpartition("/")[2]
+        yield seller, plain

@@ -25,6 +25,7 @@ from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.tasks import OPEN
 from hivemind.scheduler.types import TaskSpec
+from hivemind.text.humanise import moment
 from hivemind.text.shells import command_line
 from hivemind.world.snapshot import TaskView
 
@@ -69,9 +70,14 @@ class BatchRunner(TaskRunner):
         more = [f"{len(names) - _NEXT_SHOWN} more"] if len(names) > _NEXT_SHOWN else []
         elapsed_s = self._clock() - self._began
         coming = (*names[:_NEXT_SHOWN], *more)
-        return BatchProgress(
-            context.batch, rows, elapsed_s, context.folder.logs, context.notice or context.paused, coming
-        )
+        return BatchProgress(context.batch, rows, elapsed_s, context.folder.logs, context.notice or self._held, coming)
+
+    @property
+    def _held(self) -> str:
+        """Until when tasks are paused, in words; empty: none is."""
+        paused_s = max((state.paused_s for state in self._states.values()), default=0.0)
+        wall = self._context.wall()
+        return f"a plan's window is used up until {moment(wall, wall + paused_s)}" * (paused_s > 0)
 
     def _wanted(self, claim: str) -> ClaimRequest:
         return ClaimRequest(claim, self._context.batch, WHO)
@@ -105,7 +111,7 @@ class BatchRunner(TaskRunner):
     def _report(self, state: TaskState) -> None:
         """Say once that a task won't run."""
         name, deadline = self._context.short(state.spec.id), state.spec.deadline
-        waits = state.state in ("waiting", "ready") and name not in self._late
+        waits = state.state in ("waiting", "ready", "paused") and name not in self._late
         if deadline and waits and self._context.wall() >= deadline:
             self._late.add(name)
             self._context.say(f"{name} wasn't started by its deadline, and won't be", "warn")
@@ -191,6 +197,7 @@ async def begin(
             context.folder.begin()
             await _enter(context, resumed=False)
             await _submit(context, context.plan.specs())
+        context.folder.note_deadlines(context.plan.deadlines())
         context.folder.enlist(runner, RunnerNote(context.plan.path, context.session.about.run))
     except cmd.Rejected as error:
         raise UsageError(f"{context.batch}: {error}") from None
@@ -246,12 +253,16 @@ async def _continue(context: BatchContext, known: Sequence[TaskState], *, retry_
     for name in foreign:
         context.say(f"{context.short(name)} isn't in the plan any more, so it is cancelled", "warn")
         await context.order(cmd.CancelTask(name))
-    for name, spec in specs.items():
-        state = by_id.get(name)
-        if state is not None and state.state in OPEN and spec.priority != state.spec.priority:
-            await context.order(cmd.SetTaskPriority(name, spec.priority))
     if retry_failed:
         await _retry_failed(context, {name: state for name, state in by_id.items() if name in specs})
+    deadlines, before = plan.deadlines(), context.folder.deadlines()
+    for name, spec in specs.items():
+        state, short = by_id.get(name), context.short(name)
+        if state is None or not (state.state in OPEN or (retry_failed and state.state == "failed")):
+            continue
+        deadline = spec.deadline if deadlines.get(short) != before.get(short) else None
+        if deadline is not None or spec.priority != state.spec.priority:
+            await context.order(cmd.SetTaskPriority(name, spec.priority, deadline, spec.deadline_s))
     await _submit(context, [spec for name, spec in specs.items() if name not in by_id])
 
 
@@ -286,7 +297,8 @@ def _changed(plan: Plan, state: TaskState, spec: TaskSpec, *, retry_failed: bool
         return [f"{where} is {state.state}, so its command can't change; change it back, or begin anew with --fresh"]
     agent = spec.agent if same(state.spec.agent or spec.id, spec.agent or spec.id) else state.spec.agent
     kept = replace(state.spec, planned=spec.planned, cwd=spec.cwd, parent=spec.parent, agent=agent)
-    before = replace(kept, command=spec.command, priority=spec.priority, attempts=spec.attempts, deadline=spec.deadline)
+    before = replace(kept, command=spec.command, priority=spec.priority, attempts=spec.attempts)
+    before = replace(before, deadline=spec.deadline, deadline_s=spec.deadline_s)
     if before == spec:
         return []
     what = [name for field, name in _FIELDS.items() if getattr(before, field) != getattr(spec, field)]

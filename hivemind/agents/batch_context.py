@@ -6,6 +6,7 @@
     batches/NAME/3/                       the third fresh start
         runners/CLAIM                     a file for each runner that worked on it
         budgets.json                      the budgets that were set, so that an operator's changes since are kept
+        deadlines.json                    the deadlines as the plan said them last
         logs/TASK.log
         attempts/TASK/CLAIM/              a folder for each claim, in the order of their names
             run/                          written by the attempt itself, see hivemind.agents.shim
@@ -21,7 +22,7 @@ import os
 import re
 import shutil
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -29,6 +30,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
+from hivemind.agents.clients.known import kind_in
 from hivemind.agents.plans.plan import Plan, PlannedTask
 from hivemind.agents.session import Ask, Session
 from hivemind.api_types import PlaceRelease, PlaceRequest, RunUsage, TaskState
@@ -37,7 +39,6 @@ from hivemind.control.discovery import AGENT_VARIABLE
 from hivemind.scheduler.commands import Command, FinishTask, Rejected, SetBudget
 from hivemind.store.atomic import written_whole
 from hivemind.text.amounts import WantedBudget
-from hivemind.text.humanise import moment
 from hivemind.text.shells import command_line
 
 T = TypeVar("T")
@@ -49,6 +50,8 @@ LAST_WORDS_S = 10.0
 _LAST_WORD_S = 1.0
 """How long it waits if it is to stop at once."""
 _CLAIM = re.compile(r"[0-9A-Za-z]+-[0-9]+-[0-9]+")
+_SCRIPT = re.compile(r"[\w./-]+\.[a-z]{1,4}")
+_MODEL = re.compile(r"(?<!\S)(?:--model|-m)[\s=]+(\S+)")
 _KEPT = 5
 """Earlier starts whose files are kept."""
 
@@ -132,19 +135,7 @@ class RunnerContext:
 
     async def tasks(self) -> tuple[TaskState, ...]:
         """Return the tasks that may be this runner's. Raises: ControlError."""
-        return (await self.ask(lambda client: client.tasks(running=True))).tasks
-
-    def pause(self, until: float) -> None:
-        """Start nothing more until then, in seconds since the epoch, nor will a later runner."""
-        if until > self.folder.paused_until:
-            self.folder.pause(until)
-            self.changed.set()
-
-    @property
-    def paused(self) -> str:
-        """Until when nothing is started, in words; empty: it is."""
-        until, wall = self.folder.paused_until, self.wall()
-        return f"a plan's window is used up: nothing more is started until {moment(wall, until)}" * (until > wall)
+        return (await self.ask(lambda client: client.tasks())).tasks
 
     def away(self, why: str) -> None:
         """Note that the proxy doesn't answer."""
@@ -158,9 +149,13 @@ class RunnerContext:
             self.notice = ""
             self.say("the proxy is back", "good")
 
-    async def finish(self, state: TaskState, *, ok: bool, note: str, again: bool) -> None:
-        """Report the end of an attempt, once. Raises: ControlError."""
-        order, task, sent = FinishTask(state.spec.id, ok, note, again), state.spec.id, False
+    async def finish(self, state: TaskState, *, ok: bool, note: str, again: bool, whole_at: float = 0.0) -> None:
+        """Report the end of an attempt, once. `whole_at`: the task is paused until then, in seconds since the epoch,
+        and with it those that haven't begun and use the same plan. Raises: ControlError."""
+        paused_s = max(0.0, whole_at - self.wall())
+        others = self._alike(state, await self.tasks()) if paused_s else ()
+        order = FinishTask(state.spec.id, ok, note, again, paused_s=paused_s, others=others)
+        task, sent = state.spec.id, False
         while True:
             if sent:
                 # It may have been executed before its answer was lost, and the task be at its next attempt.
@@ -175,6 +170,12 @@ class RunnerContext:
             except ControlError as error:
                 sent = sent or error.sent
                 await self.ask(lambda client: client.about())
+
+    def _alike(self, state: TaskState, known: Iterable[TaskState]) -> tuple[str, ...]:
+        """Return the eligible tasks of its batch that likely use the same provider's plan, and the same model."""
+        batch, caller = state.spec.batch, _caller(self.planned(state))
+        ready = (each for each in known if each.state == "ready" and each.spec.batch == batch and each.spec.command)
+        return tuple(each.spec.id for each in ready if _caller(self.planned(each)) == caller)
 
     async def leave(
         self, agent: str, claim: str, exit_code: int | None, kind: str = "", *, asked: bool = False
@@ -243,6 +244,19 @@ class BatchContext(RunnerContext):
         return (await self.ask(lambda client: client.tasks(self.batch))).tasks
 
 
+def _caller(task: PlannedTask) -> tuple[object, ...]:
+    """Return what of a task tells which model its requests ask for: the client or the program, a model that is named,
+    and variables. Where a command doesn't show that, it is as a whole."""
+    command = task.command
+    if kind := kind_in(command):
+        program: tuple[str, ...] = (kind,)
+    elif "/" in command[0]:
+        program = command[:1]
+    else:
+        program = command[: next((at for at, word in enumerate(command, 1) if _SCRIPT.fullmatch(word)), None)]
+    return program, tuple(_MODEL.findall(" ".join(command))), tuple(sorted(task.env.items()))
+
+
 # --- Files ------------------------------------------------------------------------------------------------------------
 
 
@@ -283,7 +297,6 @@ class RunnerFolder:
 
     def __init__(self, root: Path) -> None:
         self.root = self._path = root
-        self._paused_until: float | None = None  # it isn't read yet
         _make(root)
 
     def _begin(self) -> None:
@@ -325,21 +338,17 @@ class RunnerFolder:
         names = sorted(os.listdir(folder)) if folder.is_dir() else []
         return [_read(folder / name / "outcome.json", TaskOutcome) for name in names]
 
-    @property
-    def paused_until(self) -> float:
-        """Until when no runner starts anything, in seconds since the epoch."""
-        if self._paused_until is None:
-            self._paused_until = _read(self._path / "paused.json", float) or 0.0
-        return self._paused_until
-
-    def pause(self, until: float) -> None:
-        """Have no runner start anything until then."""
-        self._paused_until = until
-        _write(self._path / "paused.json", until)
-
     def budgets(self) -> dict[str, str]:
         """Return the budgets that were set last, by agent."""
         return _read(self._path / "budgets.json", dict[str, str]) or {}
+
+    def deadlines(self) -> dict[str, str]:
+        """Return the deadlines as the plan said them when it was read last, by task."""
+        return _read(self._path / "deadlines.json", dict[str, str]) or {}
+
+    def note_deadlines(self, deadlines: dict[str, str]) -> None:
+        """Note what the plan says now."""
+        _write(self._path / "deadlines.json", deadlines)
 
     def note_budget(self, agent: str, budget: str) -> None:
         """Note the budget that was set for an agent."""
@@ -367,7 +376,7 @@ class BatchFolder(RunnerFolder):
         """Continue with the latest start; return False if there is none."""
         found = self._starts()
         if found:
-            self._path, self._paused_until = self.root / str(found[-1]), None
+            self._path = self.root / str(found[-1])
         return bool(found)
 
     def begin(self) -> None:
@@ -375,7 +384,7 @@ class BatchFolder(RunnerFolder):
         found = self._starts()
         for old in found[: max(0, len(found) - _KEPT + 1)]:
             shutil.rmtree(self.root / str(old))
-        self._path, self._paused_until = self.root / str(found[-1] + 1 if found else 1), None
+        self._path = self.root / str(found[-1] + 1 if found else 1)
         self._begin()
 
     def plans(self) -> set[str]:

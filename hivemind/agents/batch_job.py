@@ -259,8 +259,7 @@ class TaskRun:
         how, note = self._verdict(code, problem)
         whole_at = used.whole_at
         if how == "failed" and whole_at is not None and not (self._reason or used.stopped or used.used_up):
-            how, note = "paused", f"paused until {moment(self._context.wall(), whole_at)}: a plan's window is used up"
-            self._context.pause(whole_at)
+            how, note = "paused", "a plan's window is used up"
         silent = used.requests == 0
         if how == "done" and silent and self.planned.require_traffic:
             how, note = "failed", "no request on its own path"
@@ -286,9 +285,9 @@ class TaskRun:
             await self._finish(ok=True, note="", again=False)
         elif how == "failed":
             await self._failed(note, after, used)
-        elif how == "paused":
-            self._context.say(f"{self.name} is {note}; then it starts again", "warn")
-            await self._finish(ok=False, note=note, again=True)
+        elif how == "paused" and whole_at is not None:
+            await self._finish(ok=False, note=note, again=True, whole_at=whole_at)
+            self._context.say(f"{self.name} is paused until {moment(self._context.wall(), whole_at)}: {note}", "warn")
         else:
             self._context.say(f"{self.name}: {note}; it goes back", "warn")
             await self._finish(ok=False, note=note, again=True)
@@ -336,9 +335,9 @@ class TaskRun:
             self._context.say(text, "bad")
         await self._finish(ok=False, note=note, again=again)
 
-    async def _finish(self, *, ok: bool, note: str, again: bool) -> None:
+    async def _finish(self, *, ok: bool, note: str, again: bool, whole_at: float = 0.0) -> None:
         if not self.unwanted:
-            await self._context.finish(self.state, ok=ok, note=note, again=again)
+            await self._context.finish(self.state, ok=ok, note=note, again=again, whole_at=whole_at)
 
     def _count(self, how: str) -> int:
         return sum(each is not None and each.how == how for each in self._outcomes())

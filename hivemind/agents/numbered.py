@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hivemind.agents.plans.plan import Plan, PlannedTask
-from hivemind.agents.plans.values import is_name
+from hivemind.agents.plans.values import WantedDeadline, is_name
 from hivemind.agents.progress import TaskRow, sums
 from hivemind.agents.run import AgentCommand
 from hivemind.console import printable
@@ -42,7 +42,7 @@ def plan_of(job: AgentCommand, name: str, count: int, restarts: int, *, require_
         task = tasks[agent] = PlannedTask(command=list(job.command))  # type: ignore[arg-type]  # it validates a list
         task.name, task.agent, task.cwd = agent, agent, job.cwd
         task.priority, task.budget = job.priority or Priority.NORMAL, job.budget
-        task.deadline = job.deadline
+        task.deadline = None if job.deadline is None else WantedDeadline("", job.deadline, 0.0)
         task.restarts, task.restart_delay, task.require_traffic = restarts, RESTART_DELAY_S, require_traffic
         task.start_in(job.worktree)
     return Plan(name, "hivemind run", str(job.cwd / "hivemind run"), {}, None, None, tasks)

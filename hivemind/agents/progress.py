@@ -20,14 +20,22 @@ from hivemind.text.humanise import dollars, plural, short_count, short_duration,
 NOTHING = "-"
 ENDS = ("done", "failed", "cancelled", "skipped", "blocked")
 _AT_WORK = ("running", "queued", "delayed", "stopping")
-_STATES = (*_AT_WORK, "ready", "stopped", "waiting", *ENDS[1:])
+_STATES = (*_AT_WORK, "ready", "paused", "stopped", "waiting", *ENDS[1:])
 _WIDTHS = {"try": 3, "time": 6, "tokens": 6, "cost": 8}
 _LEAST_WHY = 18
 _LONGEST_NAME = 48
 _LISTED = 8
 """Log files named at the end, of tasks that failed."""
 _SIGNS = {"bold": "1", "dim": "2", "good": "32", "bad": "31", "warn": "33"}
-_TONES = {"done": "good", "failed": "bad", "blocked": "warn", "skipped": "warn", "cancelled": "warn", "stopped": "warn"}
+_TONES = {
+    "done": "good",
+    "failed": "bad",
+    "blocked": "warn",
+    "skipped": "warn",
+    "cancelled": "warn",
+    "paused": "warn",
+    "stopped": "warn",
+}
 
 
 class TaskRow(Struct):

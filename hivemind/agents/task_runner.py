@@ -31,6 +31,8 @@ class TaskRunner(ABC):
         self._jobs: dict[str, TaskRun] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._over = asyncio.Event()
+        self._paused = False
+        """Some tasks wait until a plan's window is whole again."""
 
     async def _run(self, left: Iterable[TaskState], *beside: Coroutine[None, None, None]) -> None:
         """Run until nothing is left, or the context says stop. `left`: tasks that an earlier runner had claimed;
@@ -60,8 +62,7 @@ class TaskRunner(ABC):
             self._reap()
             jobs = [job for job in self._jobs.values() if job.phase != "delayed"]
             # While a claimed task queues for its place, no other is claimed, so that the graph chooses the next.
-            may_claim = not context.paused and not any(job.ahead is not None for job in jobs)
-            if may_claim and len(jobs) < self._limit:
+            if len(jobs) < self._limit and all(job.ahead is None for job in jobs):
                 try:
                     state = await self._claim()
                 except ControlError:
@@ -69,7 +70,7 @@ class TaskRunner(ABC):
                 if state is not None:
                     self._take(TaskRun(context, state))
                     continue
-                if not self._jobs and self._is_over():
+                if not (self._jobs or self._paused) and self._is_over():
                     return
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(context.changed.wait(), LOOK_EVERY_S)
@@ -80,7 +81,9 @@ class TaskRunner(ABC):
         wanted = self._wanted(claim)
         while True:
             try:
-                return (await context.session.ask(lambda client: client.claim(wanted))).task
+                claimed = await context.session.ask(lambda client: client.claim(wanted))
+                self._paused = claimed.paused > 0
+                return claimed.task
             except ControlError as error:
                 context.away(str(error))
                 known = await context.tasks()

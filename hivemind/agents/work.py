@@ -113,7 +113,7 @@ class Worker(TaskRunner):
         for job in jobs:
             if job.state.spec.id not in states:
                 job.unwanted = job.unwanted or job.phase in ("queued", "running", "delayed")
-        if jobs or self._context.paused:
+        if jobs or self._paused:
             self._busy_at = self._clock()
         for state in found:
             runner = state.runner.rpartition("-")[0]

@@ -186,8 +186,10 @@ class Rights:
             case cmd.SubmitTasks(specs):
                 return replace(command, tasks=tuple(self._checked_spec(run, spec) for spec in specs))
             case cmd.ClaimTask(name) | cmd.FinishTask(name) | cmd.CancelTask(name):
-                if (task := self._known.tasks.get(name)) is not None and not self.may_report(run, task.spec):
+                if not self._may_report_named(run, name):
                     raise Denied(f"task {name} is neither the run of {run}'s nor was it submitted by it")
+                if isinstance(command, cmd.FinishTask):
+                    return replace(command, others=tuple(o for o in command.others if self._may_report_named(run, o)))
             case cmd.RetryTask(name):
                 self._check_retry(run, command)
             case cmd.SetTaskPriority():
@@ -231,6 +233,10 @@ class Rights:
         """Return whether the run works on the task, submitted it, or started the agent that does."""
         return self.includes(run, spec.agent or spec.id) or self.submitted(run, spec)
 
+    def _may_report_named(self, run: str, name: str) -> bool:
+        task = self._known.tasks.get(name)
+        return task is None or self.may_report(run, task.spec)
+
     def submitted(self, run: str, spec: TaskSpec) -> bool:
         """Return whether the task was submitted by the run, or by one that it started."""
         return bool(spec.parent) and self.includes(run, spec.parent)
@@ -258,7 +264,7 @@ class Rights:
             return
         if not self.submitted(run, task.spec):
             raise Denied(f"the run of {run} may not retry {command.task}, which somebody else submitted")
-        if task.state != "failed" and not self._is_own(run, cmd.CancelTask(command.task)):
+        if task.state not in ("failed", "paused") and not self._is_own(run, cmd.CancelTask(command.task)):
             raise Denied(f"the run of {run} may not retry {command.task}, which somebody else cancelled")
 
     def _check_task_priority(self, run: str, command: cmd.SetTaskPriority) -> None:

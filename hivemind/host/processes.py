@@ -25,7 +25,7 @@ from hivemind.wire.request_head import RequestRefused
 _log = logging.getLogger(__name__)
 _REFUSED_KEPT = 1000
 """Agents of which is remembered that their start was refused."""
-_TO_START = ("waiting", "ready", "blocked")
+_TO_START = ("waiting", "ready", "paused", "blocked")
 
 
 class Process(Struct, frozen=True):
@@ -248,7 +248,8 @@ class Processes:
         spec = task.spec
         starts = task.state in _TO_START and bool(spec.command)
         attended = not starts or self._has_runner(spec.batch) or (bool(self.workers) and not spec.planned)
-        return TaskState(spec, task.state, task.priority, task.attempt, task.runner, task.note, attended)
+        paused_s = max(0.0, task.paused_until - self._engine.now())
+        return TaskState(spec, task.state, task.priority, task.attempt, task.runner, task.note, attended, paused_s)
 
     @property
     def workers(self) -> tuple[str, ...]:
@@ -267,7 +268,7 @@ class Processes:
             self._engine.apply(ClaimTask(task.spec.id, wanted.runner), who)
         states = [each.state for each in tasks]
         given = None if task is None else self._state(task)
-        return TaskClaim(given, sum(state in OPEN for state in states), states.count("running"))
+        return TaskClaim(given, sum(each in OPEN for each in states), states.count("running"), states.count("paused"))
 
     def _claimable(self, task: Task, batch: str | None) -> bool:
         spec = task.spec

@@ -37,6 +37,7 @@ from hivemind.journal.write.writer import Writer
 from hivemind.prices import Prices
 from hivemind.providers import errors
 from hivemind.providers.limits import read_limits
+from hivemind.providers.paths import is_free
 from hivemind.providers.profiles import PROFILES
 from hivemind.proxy.asgi import Receive, Scope, Send
 from hivemind.proxy.data_plane import DataPlane, Fields, LocalApp
@@ -84,10 +85,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-DELAY_S = 1.0
-"""Delay of loading the prices, since the start has more urgent things to load; earlier usage is priced afterwards."""
-PRICES_WITHIN_S = 5.0
-"""Most time that the end of a proxy waits for the prices."""
+COMPILE_AFTER_S = 1.0
+"""Delay of compiling patterns, since the start has more urgent things to do."""
 PAST_SHOWN = 200
 """Most agents listed with their budgets that aren't at hand."""
 _HOUR_S = 3600.0
@@ -123,6 +122,7 @@ class Proxy:
     """The ASGI application, from :meth:`start` on."""
     engine: Engine
     watch: Watch
+    _compiling: asyncio.Task[None]
     _memory: asyncio.Task[None]
     processes: Processes
     """Agents' processes that runners have started."""
@@ -181,8 +181,6 @@ class Proxy:
         self._secrets = settings.own_credentials()
         self._prices = prices
         self._tell = tell
-        self._pricing: asyncio.Task[None] | None = None
-        self._prices_needed = asyncio.Event()
         self._checkpointer: Checkpointer | None = None
         self.webhook: Webhook | None = None
         """Where alerts are sent; None: nowhere."""
@@ -203,9 +201,7 @@ class Proxy:
         if kept.checkpoints is None and store is not None:
             kept = replace(kept, checkpoints=folder_in(store.path.parent))
         self.kept = kept
-        text_finder()  # compiled now, because that takes longer than a request may be held up
-        errors.prepare()
-        read_limits([(b"x-ratelimit-limit", b"1")], 0.0)
+        self._compiling = asyncio.create_task(_compile_later(), name="compile patterns")
         fleet = self.fleet_part
         if fleet is not None:
             await fleet.check()
@@ -259,9 +255,7 @@ class Proxy:
             )
             self.watch.on_alert = self._send_alert
         if self._prices is not None:
-            self._pricing = asyncio.create_task(self._load(self._prices), name="load the prices")
-            if engine.counts_dollars:
-                await self._priced()  # before anything is used whose cost would be missed
+            engine.price_by(self._prices.cost)
         hooks.watched[FirstContent] = self._servers.answered
         hooks.watched[Abandoned] = self._servers.abandoned
         for route in self._routes.all if settings.profile is None else ():
@@ -270,18 +264,17 @@ class Proxy:
             engine.publish(SettingsIgnored(engine.now(), settings.ignored.note))
 
     async def drain(self, timeout_s: float) -> None:
-        """Grant nothing more, and wait until nothing is in flight, but no longer than this; then until what was used is
-        priced, so that a summary has it."""
+        """Grant nothing more, and wait until nothing is in flight, but no longer than this."""
         self.engine.drain()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.app.idle(), timeout_s)
-        await self.price_usage()
         await self._tools.aclose()
 
     async def aclose(self) -> None:
         """Stop timers, and close the journal and the upstream connections."""
-        self._memory.cancel()
-        await asyncio.wait((self._memory,))
+        for task in (self._compiling, self._memory):
+            task.cancel()
+        await asyncio.wait((self._compiling, self._memory))
         await self._servers.aclose()
         await self.watch.aclose()
         if self.webhook is not None:
@@ -291,9 +284,6 @@ class Proxy:
         await self._tools.aclose()
         if self._checkpointer is not None:
             await self._checkpointer.aclose()
-        if self._pricing is not None:
-            self._pricing.cancel()
-            await asyncio.wait((self._pricing,))
         self.processes.close()
         self.engine.close()
         if self.journal is not None:
@@ -328,32 +318,6 @@ class Proxy:
         )
         world.on_line = self._tell or world.on_line
         return world
-
-    def load_prices(self) -> None:
-        """Load the prices now, rather than a little later."""
-        self._prices_needed.set()
-
-    async def price_usage(self) -> None:
-        """Wait until what was used is priced, but no longer than :data:`PRICES_WITHIN_S`: then a summary says that its
-        price isn't known."""
-        if self.snapshot().totals.unpriced:
-            await self._priced(PRICES_WITHIN_S)
-
-    async def _priced(self, within_s: float | None = None) -> None:
-        """Wait until the prices are loaded, or loading failed. From then on all usage is priced."""
-        if self._pricing is not None:
-            self.load_prices()
-            await asyncio.wait((self._pricing,), timeout=within_s)
-
-    async def _load(self, prices: Prices) -> None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._prices_needed.wait(), DELAY_S)
-        try:
-            await asyncio.to_thread(prices.load)
-        except Exception as error:  # a library's data, read by a library: traffic continues whatever it raises
-            _log.error("no prices are known, so dollars aren't counted: %s", error)
-        else:
-            self.engine.price_by(prices.cost)
 
     def _begin_recording(self, folder: Path) -> Recorder | None:
         """Begin a journal in that folder; None if it can't be created, which is logged."""
@@ -558,7 +522,6 @@ class Proxy:
 
     async def leave(self, ended: api.PlaceRelease, who: str) -> api.RunUsage:
         """Note that an agent's process has ended, and return what it used. Raises: Rejected."""
-        await self._priced()
         used = self.processes.leave(ended, who)
         if self._checkpointer is not None:
             used = replace(used, checkpoint=await self._checkpointer.written(ended.agent))
@@ -585,6 +548,20 @@ class _Known:
     def runs(self, name: str) -> bool:
         """Return whether the agent's process runs, or waits for a place."""
         return self.processes is not None and self.processes.runs_now(name)
+
+
+async def _compile_later() -> None:
+    """Compile what keys, refusals, limits and free paths are found by, away from the loop, because that takes longer
+    than a request may be held up. Requests that come earlier compile what they need."""
+    await asyncio.sleep(COMPILE_AFTER_S)
+    await asyncio.to_thread(_compile)
+
+
+def _compile() -> None:
+    text_finder()
+    errors.prepare()
+    read_limits([(b"x-ratelimit-limit", b"1")], 0.0)
+    is_free("POST", b"/", b"")
 
 
 def _both(recorder: Recorder, telemetry: Telemetry) -> Callable[[Sequence[Event]], object]:

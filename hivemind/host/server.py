@@ -182,7 +182,6 @@ async def run(
                 if on_ready is None:
                     print_ready(ready_line(proxy.address, settings))
                 else:
-                    proxy.load_prices()  # a command may end within a second, and its cost is reported then
                     if proxy.control_key is None:
                         # It can't be noted in a file, and only the starter needs it.
                         proxy.control_key = ControlKey(secrets.token_hex(8), secrets.token_urlsafe(32))

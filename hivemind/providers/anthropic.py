@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
 
 from hivemind.providers import json_fields
 from hivemind.providers.base import Facts, StreamForm
@@ -65,6 +69,28 @@ _ITERATION = Shape(
     " output_tokens:count",
     cache_creation=_CREATION,
 )
+_Count = Annotated[int, Meta(ge=0, lt=json_fields.MOST)]
+
+
+class _Usual(Struct):
+    """The usage of a whole reply, as it usually is."""
+
+    input_tokens: _Count
+    output_tokens: _Count
+    cache_read_input_tokens: _Count = 0
+    cache_creation_input_tokens: _Count = 0
+    cache_creation: dict[str, _Count] | None = None
+    service_tier: str | None = None
+    speed: None = None
+    iterations: None = None
+
+
+class _UsualReply(Struct):
+    usage: _Usual
+
+
+_NOTHING = Usage()
+_usual = msgspec.json.Decoder(_UsualReply)
 _OF_THE_ANSWER = frozenset({"message", "fallback_message"})
 """Types of iterations whose output the sums at the top include."""
 
@@ -80,7 +106,7 @@ class AnthropicReader(Reader):
         super().__init__()
         self._head = b"\n"
         """The last event of content, up to the content."""
-        self._top = Usage()
+        self._top = _NOTHING
         """The counts at the top of usage objects so far."""
 
     def record(self, record: bytes) -> None:
@@ -128,7 +154,17 @@ class AnthropicReader(Reader):
         self.state.complete = self.state.complete or self.state.decided
 
     def whole(self, body: bytes) -> None:
-        self._count(_MESSAGE.read(body), body)
+        usual, state = json_fields.decoded(_usual, body), self.state
+        if usual is None or self._top is not _NOTHING:
+            self._count(_MESSAGE.read(body), body)
+            return
+        usage, for_an_hour = usual.usage, 0
+        written = usage.cache_creation_input_tokens
+        if usage.cache_creation:
+            for_an_hour = min(written, usage.cache_creation.get("ephemeral_1h_input_tokens", 0))
+        tier = state.tier = state.tier or tier_of(usage.service_tier or "")
+        read, output = usage.cache_read_input_tokens, usage.output_tokens
+        state.usage = self._top = Usage(usage.input_tokens, read, written, output, for_an_hour, tier=tier)
 
     def _count(self, message: Members, data: bytes) -> bool:
         """Add the usage of a message or event, which has the members `message`; return whether it states the output.
@@ -147,14 +183,14 @@ class AnthropicReader(Reader):
             json_fields.text(usage, "service_tier")
         )
         output = json_fields.count(usage, "output_tokens")
-        written = max(before.cache_write_tokens, json_fields.total(usage, "cache_creation_input_tokens"))
-        for_an_hour = json_fields.total(_CREATION.within(usage, "cache_creation"), "ephemeral_1h_input_tokens")
+        plain, read, written, for_an_hour = _input_of(usage)
+        written = max(before.cache_write_tokens, written)
         state.usage = self._top = Usage(
-            input_tokens=max(before.input_tokens, json_fields.total(usage, "input_tokens")),
-            cache_read_tokens=max(before.cache_read_tokens, json_fields.total(usage, "cache_read_input_tokens")),
-            cache_write_tokens=written,
-            output_tokens=before.output_tokens if output is None else output,
-            cache_write_1h_tokens=min(written, max(before.cache_write_1h_tokens, for_an_hour)),
+            max(before.input_tokens, plain),
+            max(before.cache_read_tokens, read),
+            written,
+            before.output_tokens if output is None else output,
+            min(written, max(before.cache_write_1h_tokens, for_an_hour)),
             tier=state.tier,
         )
         if iterations := _ITERATION.items(usage, "iterations"):
@@ -168,16 +204,9 @@ class AnthropicReader(Reader):
         others: dict[str, Usage] = {}
         handed_over = False
         for each in iterations:
-            written = json_fields.total(each, "cache_creation_input_tokens")
-            for_an_hour = json_fields.total(_CREATION.within(each, "cache_creation"), "ephemeral_1h_input_tokens")
-            part = Usage(
-                json_fields.total(each, "input_tokens"),
-                json_fields.total(each, "cache_read_input_tokens"),
-                written,
-                json_fields.total(each, "output_tokens"),
-                min(written, for_an_hour),
-                tier=top.tier,
-            )
+            plain, read, written, for_an_hour = _input_of(each)
+            output = json_fields.total(each, "output_tokens")
+            part = Usage(plain, read, written, output, min(written, for_an_hour), tier=top.tier)
             kind, model = json_fields.text(each, "type"), json_fields.text(each, "model")
             if model and not _is_same(model, state.model):
                 others[model] = others[model] + part if model in others else part
@@ -196,6 +225,13 @@ class AnthropicReader(Reader):
                 tier=top.tier,
             )
         state.usage, state.used = answer + extra, others
+
+
+def _input_of(usage: Members) -> list[int]:
+    """Return the input tokens of a usage object: plain, read from a cache, written to one, and of these for an hour."""
+    creation = _CREATION.within(usage, "cache_creation") if "cache_creation" in usage else {}
+    names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    return [*json_fields.counts(usage, *names), json_fields.total(creation, "ephemeral_1h_input_tokens")]
 
 
 def _is_same(model: str, asked: str) -> bool:

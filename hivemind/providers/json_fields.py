@@ -67,7 +67,7 @@ class Shape:
         try:
             return self._usual.decode(data)
         except _UNREADABLE:
-            return _decode(self._object, data) or {}
+            return decoded(self._object, data) or {}
 
     def within(self, members: Members, name: str) -> Members:
         """Return the members of the object that is this member of another one."""
@@ -82,10 +82,11 @@ class Shape:
         """Return the members of each object of an array; none if it isn't one or is too long."""
         if len(data) > _LONGEST_ARRAY:
             return []
-        return (_decode(self._array, data) or [])[:MOST_ITEMS]
+        return (decoded(self._array, data) or [])[:MOST_ITEMS]
 
 
-def _decode(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T | None:
+def decoded(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T | None:
+    """Return a value of the decoder's type; None where this isn't one."""
     if not data:
         return None
     try:
@@ -103,27 +104,27 @@ def raw(members: Members, name: str) -> Raw:
 def objects(members: Members, name: str) -> list[Members]:
     """Return all members of each object of an array, which has unknown names; bounded as :meth:`Shape.items`."""
     value = raw(members, name)
-    return [] if len(value) > _LONGEST_ARRAY else (_decode(_objects, value) or [])[:MOST_ITEMS]
+    return [] if len(value) > _LONGEST_ARRAY else (decoded(_objects, value) or [])[:MOST_ITEMS]
 
 
 def items(members: Members, name: str) -> list[bytes]:
     """Return the items of an array, undecoded; bounded as :meth:`Shape.items`."""
     value = raw(members, name)
-    return [] if len(value) > _LONGEST_ARRAY else [bytes(each) for each in (_decode(_items, value) or [])[:MOST_ITEMS]]
+    return [] if len(value) > _LONGEST_ARRAY else [bytes(each) for each in (decoded(_items, value) or [])[:MOST_ITEMS]]
 
 
 def text(members: Members, name: str) -> str:
     """Return a string; empty if absent or of another type."""
     value = members.get(name)
     if type(value) is Raw:
-        value = _decode(_text, value)
+        value = decoded(_text, value)
     return value or ""
 
 
 def flag(members: Members, name: str) -> bool | None:
     """Return a boolean; None if absent or of another type."""
     value = members.get(name)
-    return _decode(_flag, value) if type(value) is Raw else value
+    return decoded(_flag, value) if type(value) is Raw else value
 
 
 def number(members: Members, name: str) -> float | None:
@@ -139,16 +140,19 @@ def count(members: Members, *names: str) -> int | None:
     return None
 
 
+def counts(members: Members, *names: str) -> list[int]:
+    """Return the count of each of these members; 0 for one that isn't a non-negative integer."""
+    found = [members.get(name, 0) for name in names]
+    return [each if type(each) is int and 0 <= each < MOST else _as_count(each) or 0 for each in found]
+
+
 def total(members: Members, *names: str) -> int:
     """Return the sum of the counts of these members."""
-    found = 0
-    for name in names:
-        found += _as_count(members.get(name)) or 0
-    return found
+    return sum(counts(members, *names))
 
 
 def _as_number(value: Raw) -> float | None:
-    found = _decode(_number, value)
+    found = decoded(_number, value)
     return found if found is not None and -MOST < found < MOST else None
 
 
@@ -184,4 +188,4 @@ def length(members: Members, *names: str) -> int:
 
 def anything(data: bytes) -> object:
     """Return any JSON value; None if it isn't JSON or is too long."""
-    return _decode(_anything, data) if len(data) <= _LONGEST_VALUE else None
+    return decoded(_anything, data) if len(data) <= _LONGEST_VALUE else None

@@ -140,7 +140,11 @@ def _place(raw: bytes) -> _Place | None:
     for row in (row for provider in providers() for row in provider.limits if row.header):
         if found := compiled(row.header).fullmatch(name):
             named = found.groupdict()
-            return named.get("window", row.window), _kind(row.window), row.fields.get(named["field"], named["field"])
+            return (
+                named.get("window", row.window),
+                _kind(row.window),
+                dict(row.fields).get(named["field"], named["field"]),
+            )
     found = _LIMITS.match(name)
     return None if found is None or not found["words"] else _in_words(found["whose"], found["words"])
 

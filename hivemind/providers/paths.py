@@ -8,6 +8,7 @@ bytes on the wire. All that isn't known to be free is scheduled.
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from hivemind.providers.anthropic import Anthropic
 from hivemind.providers.bedrock import Bedrock
@@ -77,69 +78,65 @@ _VERSION = rb"(?:^|/v\d+[a-z0-9]*|/openai)"
 """The prefix of an API's resources: a version, Azure's `/openai`, or nothing."""
 _CACHE = rb"(?:/projects/" + _ID + rb"/locations/" + _ID + rb")?/cachedContents"
 
-_FREE_POSTS = re.compile(
-    rb"(?:"
-    + rb"|".join(
-        (
-            # Token counts: Anthropic, OpenAI, Google; tokenizers of vLLM, TGI, llama.cpp, Cohere and xAI.
-            rb"/messages/count_tokens",
-            rb"/responses/input_tokens",
-            rb"/models/" + _ID + rb":(?:countTokens|computeTokens)",
-            rb"/(?:tokenize|detokenize|tokenize-text|apply-template)",
-            # Uploads: files cost when a model reads them.
-            _VERSION + rb"/files(?:/upload)?",
-            rb"^/upload/v\d+[a-z0-9]*/files",
-            _VERSION + rb"/uploads(?:/" + _ID + rb"/(?:parts|complete|cancel))?",
-            _VERSION + rb"/skills(?:/" + _ID + rb"(?:/versions)?)?",
-            # Creations that no model works on.
-            _VERSION + rb"/conversations(?:/" + _ID + rb"(?:/items)?)?",
-            _VERSION + rb"/vector_stores(?:/" + _ID + rb"(?:/search|/(?:files|file_batches)(?:/" + _ID + rb")?)?)?",
-            _VERSION + rb"/vector_stores/" + _ID + rb"/file_batches/" + _ID + rb"/cancel",
-            _VERSION + rb"/realtime/(?:(?:translations/)?client_secrets|sessions|transcription_sessions)",
-            _VERSION + rb"/realtime/calls/" + _ID + rb"/(?:hangup|refer|reject)",
-            _VERSION + rb"/threads(?:/(?!runs/?$)" + _ID + rb"(?:/messages(?:/" + _ID + rb")?|/runs/" + _ID + rb")?)?",
-            _VERSION + rb"/(?:assistants|evals|webhook_endpoints)(?:/" + _ID + rb")?",
-            _VERSION
-            + rb"/(?:chatkit/sessions|videos/characters|webhook_endpoints/"
-            + _ID
-            + rb"/(?:rotate_secret|test))",
-            _VERSION + rb"/chat/completions/" + _ID,
-            _VERSION + rb"/containers(?:/" + _ID + rb"/files)?",
-            _VERSION + rb"/(?:agents|deployments|environments|tunnels|vaults|user_profiles)",
-            _VERSION + rb"/agents/(?!(?:sessions|completions)/?$)" + _ID,
-            _VERSION + rb"/agents/automations/" + _ID + rb"(?:/(?:pause|resume))?",
-            _VERSION + rb"/agents/environments/(?:templates(?:/" + _ID + rb")?|" + _ID + rb"/files)",
-            _VERSION + rb"/(?:deployments|environments|sessions|user_profiles|vaults)/" + _ID,
-            _VERSION + rb"/(?:agents|deployments|dreams|environments|sessions|tunnels|vaults)/" + _ID + rb"/archive",
-            _VERSION + rb"/deployments/" + _ID + rb"/(?:pause|unpause)",
-            _VERSION + rb"/environments/" + _ID + rb"/work(?:/" + _ID + rb")(?:/(?:ack|heartbeat|stop))?",
-            _VERSION + rb"/sessions/" + _ID + rb"/(?:resources(?:/" + _ID + rb")?|threads/" + _ID + rb"/archive)",
-            _VERSION + rb"/tunnels/" + _ID + rb"/(?:certificates(?:/" + _ID + rb"/archive)?|(?:reveal|rotate)_token)",
-            _VERSION + rb"/user_profiles/" + _ID + rb"/(?:action_urls|enrollment_url)",
-            _VERSION + rb"/vaults/" + _ID + rb"/credentials(?:/" + _ID + rb"(?:/(?:archive|mcp_oauth_validate))?)?",
-            _VERSION + rb"/audio/(?:voices|voice_consents(?:/" + _ID + rb")?)",
-            _VERSION + rb"/live/sessions/" + _ID + rb"/(?:hangup|refer|reject)",
-            _VERSION + rb"/(?:auth_tokens|moderations|webhooks|files:register|fileSearchStores(?:/[^/]+:importFile)?)",
-            rb"^/upload/v\d+[a-z0-9]*/fileSearchStores/" + _ID + rb":uploadToFileSearchStore",
-            _VERSION + rb"/memory_stores(?:/[^/]+(?:/archive|/memories(?:/[^/]+)?|/memory_versions/[^/]+/redact)?)?",
-            _VERSION + _CACHE,
-            # Cancelling work.
-            rb"/messages/batches/" + _ID + rb"/cancel",
-            _VERSION
-            + rb"/(?:batches|batch/jobs|dreams|responses|interactions|fine_tuning/jobs|chatkit/sessions)/[^/]+/cancel",
-            _VERSION + rb"/fine_tuning/(?:alpha/graders/validate|jobs/" + _ID + rb"/(?:pause|resume))",
-            _VERSION + rb"/evals/" + _ID + rb"/runs/" + _ID + rb"(?:/cancel)?",
-            _VERSION + rb"/threads/" + _ID + rb"/runs/" + _ID + rb"/cancel",
-            _VERSION + rb"/(?:[a-zA-Z_]+/[^/]+/)*(?:batches|operations|batchPredictionJobs)/[^/:]+:cancel",
-            # Ollama's own models.
-            rb"^/api/(?:show|pull|push|create|copy|delete)",
-            rb"^/api/blobs/" + _ID,
-            *free_posts(),
-        )
-    )
-    + rb")/?$"
+_FREE_POSTS = (
+    # Token counts: Anthropic, OpenAI, Google; tokenizers of vLLM, TGI, llama.cpp, Cohere and xAI.
+    rb"/messages/count_tokens",
+    rb"/responses/input_tokens",
+    rb"/models/" + _ID + rb":(?:countTokens|computeTokens)",
+    rb"/(?:tokenize|detokenize|tokenize-text|apply-template)",
+    # Uploads: files cost when a model reads them.
+    _VERSION + rb"/files(?:/upload)?",
+    rb"^/upload/v\d+[a-z0-9]*/files",
+    _VERSION + rb"/uploads(?:/" + _ID + rb"/(?:parts|complete|cancel))?",
+    _VERSION + rb"/skills(?:/" + _ID + rb"(?:/versions)?)?",
+    # Creations that no model works on.
+    _VERSION + rb"/conversations(?:/" + _ID + rb"(?:/items)?)?",
+    _VERSION + rb"/vector_stores(?:/" + _ID + rb"(?:/search|/(?:files|file_batches)(?:/" + _ID + rb")?)?)?",
+    _VERSION + rb"/vector_stores/" + _ID + rb"/file_batches/" + _ID + rb"/cancel",
+    _VERSION + rb"/realtime/(?:(?:translations/)?client_secrets|sessions|transcription_sessions)",
+    _VERSION + rb"/realtime/calls/" + _ID + rb"/(?:hangup|refer|reject)",
+    _VERSION + rb"/threads(?:/(?!runs/?$)" + _ID + rb"(?:/messages(?:/" + _ID + rb")?|/runs/" + _ID + rb")?)?",
+    _VERSION + rb"/(?:assistants|evals|webhook_endpoints)(?:/" + _ID + rb")?",
+    _VERSION + rb"/(?:chatkit/sessions|videos/characters|webhook_endpoints/" + _ID + rb"/(?:rotate_secret|test))",
+    _VERSION + rb"/chat/completions/" + _ID,
+    _VERSION + rb"/containers(?:/" + _ID + rb"/files)?",
+    _VERSION + rb"/(?:agents|deployments|environments|tunnels|vaults|user_profiles)",
+    _VERSION + rb"/agents/(?!(?:sessions|completions)/?$)" + _ID,
+    _VERSION + rb"/agents/automations/" + _ID + rb"(?:/(?:pause|resume))?",
+    _VERSION + rb"/agents/environments/(?:templates(?:/" + _ID + rb")?|" + _ID + rb"/files)",
+    _VERSION + rb"/(?:deployments|environments|sessions|user_profiles|vaults)/" + _ID,
+    _VERSION + rb"/(?:agents|deployments|dreams|environments|sessions|tunnels|vaults)/" + _ID + rb"/archive",
+    _VERSION + rb"/deployments/" + _ID + rb"/(?:pause|unpause)",
+    _VERSION + rb"/environments/" + _ID + rb"/work(?:/" + _ID + rb")(?:/(?:ack|heartbeat|stop))?",
+    _VERSION + rb"/sessions/" + _ID + rb"/(?:resources(?:/" + _ID + rb")?|threads/" + _ID + rb"/archive)",
+    _VERSION + rb"/tunnels/" + _ID + rb"/(?:certificates(?:/" + _ID + rb"/archive)?|(?:reveal|rotate)_token)",
+    _VERSION + rb"/user_profiles/" + _ID + rb"/(?:action_urls|enrollment_url)",
+    _VERSION + rb"/vaults/" + _ID + rb"/credentials(?:/" + _ID + rb"(?:/(?:archive|mcp_oauth_validate))?)?",
+    _VERSION + rb"/audio/(?:voices|voice_consents(?:/" + _ID + rb")?)",
+    _VERSION + rb"/live/sessions/" + _ID + rb"/(?:hangup|refer|reject)",
+    _VERSION + rb"/(?:auth_tokens|moderations|webhooks|files:register|fileSearchStores(?:/[^/]+:importFile)?)",
+    rb"^/upload/v\d+[a-z0-9]*/fileSearchStores/" + _ID + rb":uploadToFileSearchStore",
+    _VERSION + rb"/memory_stores(?:/[^/]+(?:/archive|/memories(?:/[^/]+)?|/memory_versions/[^/]+/redact)?)?",
+    _VERSION + _CACHE,
+    # Cancelling work.
+    rb"/messages/batches/" + _ID + rb"/cancel",
+    _VERSION + rb"/(?:batches|batch/jobs|dreams|responses|interactions|fine_tuning/jobs|chatkit/sessions)/[^/]+/cancel",
+    _VERSION + rb"/fine_tuning/(?:alpha/graders/validate|jobs/" + _ID + rb"/(?:pause|resume))",
+    _VERSION + rb"/evals/" + _ID + rb"/runs/" + _ID + rb"(?:/cancel)?",
+    _VERSION + rb"/threads/" + _ID + rb"/runs/" + _ID + rb"/cancel",
+    _VERSION + rb"/(?:[a-zA-Z_]+/[^/]+/)*(?:batches|operations|batchPredictionJobs)/[^/:]+:cancel",
+    # Ollama's own models.
+    rb"^/api/(?:show|pull|push|create|copy|delete)",
+    rb"^/api/blobs/" + _ID,
 )
 """POSTs that generate nothing and aren't charged (see the providers' price lists)."""
+
+
+@cache
+def _free_posts() -> re.Pattern[bytes]:
+    return re.compile(rb"(?:" + rb"|".join((*_FREE_POSTS, *free_posts())) + rb")/?$")
+
+
 _FREE_PATCHES = re.compile(_VERSION + _CACHE + rb"/" + _ID + rb"/?$")
 """How long Google keeps a cache."""
 
@@ -173,4 +170,4 @@ def is_free(method: str, raw_path: bytes, body: bytes) -> bool:
         return False
     if method == "PATCH":
         return _FREE_PATCHES.search(raw_path) is not None
-    return method == "POST" and _FREE_POSTS.search(raw_path) is not None
+    return method == "POST" and _free_posts().search(raw_path) is not None

@@ -7,8 +7,6 @@ stands on bytes that were recorded or documented: its `example`, by which the te
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
 
@@ -40,8 +38,7 @@ class Meaning(Enum):
     """The provider is at its capacity, whoever asks."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Row:
+class Row(Struct, frozen=True, kw_only=True):
     """What every row states of its own origin."""
 
     source: str
@@ -50,8 +47,7 @@ class Row:
     """When: `2026-11`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Refusal(Row):
+class Refusal(Row, frozen=True, kw_only=True):
     """One refusal. Of `code`, `text` and `status`, all that are given have to match."""
 
     meaning: Meaning
@@ -71,8 +67,7 @@ class Refusal(Row):
         return (not self.code or self.code in codes) and (not self.text or compiled(self.text).search(text) is not None)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Wait(Row):
+class Wait(Row, frozen=True, kw_only=True):
     """A header that states a wait under a name of its own: not `Retry-After`, and no `reset` of a rate limit."""
 
     header: str
@@ -81,8 +76,7 @@ class Wait(Row):
     """Another header and a regular expression of its value, without which this one says nothing of the refusal."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Failing(Row):
+class Failing(Row, frozen=True, kw_only=True):
     """A form of failures that come with status 200, which :mod:`hivemind.providers.failing` recognises by itself."""
 
     example: str
@@ -92,8 +86,7 @@ class Failing(Row):
     """The status that the failure counts as; None: nothing came."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Counts(Row):
+class Counts(Row, frozen=True, kw_only=True):
     """Names under which replies state what they used. Where the object with these names stands is found."""
 
     input: str = ""
@@ -112,8 +105,7 @@ class Counts(Row):
     """What the example states: input without the cache, read from it, written, output."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Path(Row):
+class Path(Row, frozen=True, kw_only=True):
     """Paths of its own under which a known dialect is spoken, or that cost nothing."""
 
     path: str
@@ -129,8 +121,7 @@ class Path(Row):
     """The model that the example names."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Limit(Row):
+class Limit(Row, frozen=True, kw_only=True):
     """How headers state what is left of a limit. Without a `header` their names say it (:mod:`.limits`)."""
 
     example: tuple[tuple[str, str], ...]
@@ -145,12 +136,11 @@ class Limit(Row):
     and, if several, `window`."""
     window: str = ""
     """What it counts, a value of :class:`~hivemind.scheduler.types.WindowKind`; empty: it is a long window."""
-    fields: Mapping[str, str] = field(default_factory=dict, hash=False)
+    fields: tuple[tuple[str, str], ...] = ()
     """By other words for a field in the names, the field."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Load(Row):
+class Load(Row, frozen=True, kw_only=True):
     """Where a model server at home tells how many requests it has, computed and waiting inside, or can compute."""
 
     path: str
@@ -168,8 +158,7 @@ class Load(Row):
         return sum(int(each) if each.isdigit() else each == "true" for each in found) if found else None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sign(Row):
+class Sign(Row, frozen=True, kw_only=True):
     """By what a model server is recognised: all that is given has to match."""
 
     example: str

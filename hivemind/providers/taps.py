@@ -127,27 +127,27 @@ class StreamTap:
     """A tap that reads a stream record by record."""
 
     __slots__ = (
-        "_between",
         "_blind",
         "_decoder",
         "_direct",
         "_document",
-        "_end",
         "_is_json",
         "_many",
         "_passed",
-        "_reader",
         "_slice",
         "_splitter",
         "_unsure",
+        "between",
         "ends",
+        "reader",
+        "separator",
         "state",
     )
 
     def __init__(self, reader: Reader, splitter: Splitter, decoder: Decoder | None, *, is_json: bool = False) -> None:
         """`is_json`: the reply says that it is JSON."""
         self.state = reader.state
-        self._reader = reader
+        self.reader = reader
         self._splitter = splitter
         self._slice = splitter.slice_bytes
         self._direct = -1 if decoder is not None else self._slice
@@ -158,9 +158,9 @@ class StreamTap:
         """The only record so far, if it may be a JSON document in place of a stream."""
         self._unsure = not isinstance(splitter, ArraySplitter)
         """What comes may yet be a document."""
-        self._end = splitter.separator
+        self.separator = splitter.separator
         self.ends = splitter.ends
-        self._between = False
+        self.between = False
         """The next piece begins with a record."""
         self._passed = 0
         self._many = 0
@@ -174,8 +174,8 @@ class StreamTap:
         size = len(data)
         if size > self._direct:
             return self._indirectly(data)
-        reader = self._reader
-        if self._between and reader.unparsed and data.endswith(self._end) and reader.skim(data[: -len(self._end)]):
+        end = self.separator
+        if self.between and self.reader.unparsed and data.endswith(end) and self.reader.skim(data[: -len(end)]):
             return None
         return self._plain(data, size)
 
@@ -186,7 +186,7 @@ class StreamTap:
         if (records and len(records[0]) > LONG_RECORD) or len(self._document or b"") > LONG_RECORD:
             return self._last(records)
         for record in records:
-            self._reader.read(record)
+            self.reader.read(record)
         self._close(self._document)
         return None
 
@@ -204,18 +204,18 @@ class StreamTap:
         may_be = only and (self._is_json or records[0].startswith((b"{", b"[")))
         self._document = records[0] if may_be else None
         self._unsure = may_be
-        self._between = self._between and not may_be  # so that the next record comes here too
+        self.between = self.between and not may_be  # so that the next record comes here too
         return records
 
     def _plain(self, data: bytes, size: int) -> Steps | None:
         """Read a short decoded piece; `size` is what it adds to the bytes that have passed."""
         records = self._splitter.feed(data)
-        self._between = self._splitter.is_between
+        self.between = self._splitter.is_between
         if self._unsure and records:
             records = self._judged(records)
         if records and (len(records) > STEP_RECORDS or len(records[0]) > LONG_RECORD):
             return self._rest(records, size)
-        read = self._reader.read
+        read = self.reader.read
         for record in records:
             read(record)
         if not self.state.content_started:
@@ -235,7 +235,7 @@ class StreamTap:
 
     def _in_steps(self, pieces: Iterable[bytes], size: int) -> Steps:
         """Read plain pieces; `size` is their encoded size, if they were encoded."""
-        self._between = False
+        self.between = False
         work = 0
         for piece in pieces:
             size += len(piece)
@@ -282,9 +282,9 @@ class StreamTap:
             if self.state.failed:
                 break
             if len(record) <= LONG_RECORD:
-                self._reader.read(record)
+                self.reader.read(record)
             elif record := (yield from shortened(record)):
-                self._reader.record(record)
+                self.reader.record(record)
             work += 1 + len(record) // _RECORD_BYTES
             if work >= STEP_RECORDS:
                 work = 0
@@ -294,7 +294,7 @@ class StreamTap:
     def _give_up(self, why: str) -> None:
         """Stop reading; the reply continues."""
         self._direct = -1
-        self._blind = True
+        self._blind, self.between = True, False
         self.state.content_started = not self.state.failed
         self.state.gave_up = why
 
@@ -308,14 +308,14 @@ class StreamTap:
         if self._blind:
             state.complete = True  # only its framing is known
             return
-        self._reader.closed()
-        if state.complete or state.error is not None or self._reader.is_part_of_stream(is_json=self._is_json):
+        self.reader.closed()
+        if state.complete or state.error is not None or self.reader.is_part_of_stream(is_json=self._is_json):
             return
         if isinstance(self._splitter, ArraySplitter):
             state.document = state.complete = self._splitter.is_document
         elif document is not None:
             state.document = state.complete = True
-            read_whole(self._reader, document)
+            read_whole(self.reader, document)
 
 
 def shortened(record: bytes) -> Generator[None, None, bytes]:

@@ -17,6 +17,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from hivemind.proxy.asgi import Message, Scope
+from hivemind.upstream.outbox import OutboxTransport
 from hivemind.wire.request_head import Headers, without
 
 _log = logging.getLogger(__name__)
@@ -224,6 +225,12 @@ class Cycle:
     def is_chunked(self) -> bool:
         """Whether the response that has begun goes out in chunks, so that one from upstream can be written as it is."""
         return self._chunked and not self._bodiless
+
+    def write_directly(self) -> None:
+        """Have the rest of the response written as it comes: a stream's events rarely come together, and shouldn't wait
+        for the end of a turn."""
+        if isinstance(self.transport, OutboxTransport):
+            self.transport = self.transport.direct()
 
     def pass_on(self, data: bytes) -> None:
         """Write a part of the body of a response that has begun."""

@@ -349,17 +349,17 @@ class DataPlane:
     async def _run(self, exchange: Exchange) -> None:
         if exchange.ticket.waiting:
             self._retries.add(exchange)
-        uncounted = contextlib.ExitStack()
 
         def leave(cancel: Callable[[], object]) -> None:
             if exchange.leave(cancel):
                 self._retries.left.add(exchange)
-                uncounted.enter_context(self._uncounted())
+                self._discount()
 
         try:
-            with uncounted:
-                await run_until_disconnect(exchange.run(), exchange.client, exchange.writer, leave)
+            await run_until_disconnect(exchange.run(), exchange.client, exchange.writer, leave)
         finally:
+            if exchange in self._retries.left:
+                self._count()
             self._retries.discard(exchange)
             self._retries.note(exchange, self._engine.now())
 

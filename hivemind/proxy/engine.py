@@ -112,6 +112,7 @@ class Engine:
         """The account of all agents together; read-only."""
         self.tasks = self._scheduler.tasks
         """The graph of tasks; read-only."""
+        self.tasks.epoch = wall() - self._time()
         self.hooks = hooks
         self._stalls = invariants.Stalls(self._scheduler)
         self.world = world(self._time())
@@ -134,14 +135,6 @@ class Engine:
         self.world.price_by(price)
         self._scheduler.price_by(price, self._time())
         self._settle()
-
-    @property
-    def counts_dollars(self) -> bool:
-        """Whether some budget is in dollars, or each new agent's is."""
-        ledger = self._scheduler.ledger
-        if ledger.config.dollars is not None or any(known.dollars is not None for known in ledger.known.values()):
-            return True
-        return any(state.dollars is not None for state in ledger.states())
 
     def now(self) -> float:
         """Return the time on the clock of every event."""

@@ -24,7 +24,7 @@ from hivemind.providers.known import provider_of
 from hivemind.providers.limits import read_limits
 from hivemind.providers.openai import without_usage
 from hivemind.providers.sse import is_sign_of_life, prefill_in
-from hivemind.providers.taps import begins_otherwise, begins_stream, is_short_json
+from hivemind.providers.taps import begins_otherwise, begins_stream
 from hivemind.proxy.asgi import StepRunner
 from hivemind.proxy.body_budget import BodyBudget
 from hivemind.proxy.client_side import ClientSide, text_of
@@ -224,10 +224,7 @@ class Exchange:
         call = self.call
         if response.status != 200:
             return False
-        described = about_body(response.headers)
-        if not is_short_json(described, body) and in_pieces(described, call.facts):
-            return False
-        state = call.head.dialect.read_reply(described, call.facts, body)
+        state = call.head.dialect.read_reply(about_body(response.headers), call.facts, body)
         if state is None or state.error is not None or not (state.complete and body):
             return False
         self._tap = state

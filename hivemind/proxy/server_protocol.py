@@ -21,8 +21,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import urllib.parse
-from collections import deque
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, cast
 
 import httptools
@@ -98,6 +98,14 @@ class _Flow(FlowControl):
 
     has_backlog = False
 
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self.read_paused = self.write_paused = False
+
+    @cached_property
+    def _is_writable_event(self) -> asyncio.Event:  # type: ignore[override]
+        return asyncio.Event()  # made when writing is paused, as it is rarely: it takes more than most connections need
+
     def resume_reading(self) -> None:
         if not self.has_backlog:
             super().resume_reading()
@@ -109,6 +117,17 @@ class ClientProtocol(asyncio.Protocol):
     One timer (:class:`.upstream.deadline.Deadline`) bounds each wait on the client: for a first request, the rest of a
     head, progress of a body, the next request, the end of a connection after its last answer.
     """
+
+    # fmt: off
+    __slots__ = (
+        "_ahead", "_awaits_body", "_base_scope", "_began_with", "_begins_chunk", "_bodies", "_body_begins",
+        "_body_ends", "_body_size", "_chunk", "_deadline", "_excess", "_head_size", "_head_slack", "_held", "_known",
+        "_left", "_limit", "_parts_before", "_received", "_received_before", "_refusal", "_serve_whole", "_serving",
+        "_state", "_timed", "_turns", "_unserved", "_unstarted", "_write_deadline", "app", "backlog", "connections",
+        "cycle", "flow", "headers", "loop", "parser", "parts", "pipeline", "server_state", "tasks",
+        "timeout_keep_alive", "transport", "url",
+    )
+    # fmt: on
 
     _shared_limit = ConnectionLimit()  # for applications without one of their own
 
@@ -137,7 +156,7 @@ class ClientProtocol(asyncio.Protocol):
         self.headers: list[tuple[bytes, bytes]] = []
         self.cycle: Cycle | None = None
         """The newest request."""
-        self.pipeline: deque[Cycle] = deque()
+        self.pipeline: list[Cycle] = []
         self._deadline = Deadline(self.loop, self._expired)
         self._write_deadline = Deadline(self.loop, self._write_stalled)
         self._limit: ConnectionLimit = getattr(self.app, "connection_limit", self._shared_limit)
@@ -567,7 +586,7 @@ class ClientProtocol(asyncio.Protocol):
         if self.flow.read_paused:
             self.flow.resume_reading()
         if self.pipeline:
-            self._serve(self.pipeline.popleft())
+            self._serve(self.pipeline.pop(0))
             self._start_if_ready()
         elif self._refusal is not None:
             self._write_last(self._refusal)

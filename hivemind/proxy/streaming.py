@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from hivemind.providers.base import Steps, Tap, TapState
 from hivemind.providers.openai import without_usage
+from hivemind.providers.taps import StreamTap
 from hivemind.proxy.cycle import Cycle
 from hivemind.proxy.response_writer import ResponseWriter
 from hivemind.scheduler.ticket import Ticket
@@ -90,13 +91,20 @@ class Splice:
     progress: StreamProgress
     hold: EventHold | None
     _stopped: asyncio.Future[Steps | None] = field(init=False)
+    _stream: StreamTap | None = None
+    """The tap, where it reads a stream whose events are held until they are whole."""
+    _end: bytes = b""
+    """How the chunk of such an event ends."""
 
     async def run(self) -> Steps | None:
         """Pass data on until something must be waited for: the client, which takes nothing; the end of the stream; or
         long work of the tap, which is returned."""
         self._stopped = asyncio.get_running_loop().create_future()
+        self.cycle.write_directly()
         self.response.watch(self._passed)
         if self.cycle.is_chunked:
+            if self.hold is not None and isinstance(self.tap, StreamTap):
+                self._stream, self._end = self.tap, self.tap.separator + b"\r\n"
             self.response.relay = self._relay
         try:
             self._passed()  # what has come meanwhile, or the end
@@ -105,29 +113,41 @@ class Splice:
             self._detach()
 
     def _passed(self) -> None:
-        response, cycle, stopped = self.response, self.cycle, self._stopped
-        steps = None
-        if data := response.take():
-            hold = self.hold
-            if passed := data if hold is None else hold.passed(data):
-                cycle.pass_on(passed)
-            steps = self.tap.feed(data)
-            self.progress.has_news = True
-        if (steps is not None or cycle.flow.write_paused or not response.growing) and not stopped.done():
-            stopped.set_result(steps)
-            self._detach()
+        data = self.response.take()
+        self._stop_for(self._take(data) if data else None)
 
-    def _relay(self, chunk: bytes, body: bytes) -> None:
-        """Pass on one chunk, as it came if it ends with a whole event."""
-        cycle, hold = self.cycle, self.hold
-        if hold is None or (hold.idle and body.endswith(hold.ends)):
+    def _relay(self, chunk: bytes, start: int) -> None:
+        """Pass on one chunk, whose body begins at `start`."""
+        stream, cycle = self._stream, self.cycle
+        if (
+            stream is not None
+            and stream.between
+            and self.hold.idle  # type: ignore[union-attr]
+            and stream.reader.unparsed
+            and chunk.endswith(self._end)
+            and stream.reader.skim(chunk[start : -len(self._end)])
+        ):
+            # The frequent case: one more event, of the kind that was parsed last.
+            self.progress.has_news = True
             if not cycle.disconnected:
                 cycle.transport.write(chunk)
-        elif passed := hold.passed(body):
-            cycle.pass_on(passed)
-        steps = self.tap.feed(body)
+            if cycle.flow.write_paused:
+                self._stop_for(None)
+        else:
+            self._stop_for(self._take(chunk[start:-2]))
+
+    def _take(self, data: bytes) -> Steps | None:
+        """Pass on what ends with a whole event, and have the tap read all. Return what is left of that work."""
+        if passed := data if self.hold is None else self.hold.passed(data):
+            self.cycle.pass_on(passed)
         self.progress.has_news = True
-        if (steps is not None or cycle.flow.write_paused) and not self._stopped.done():
+        return self.tap.feed(data)
+
+    def _stop_for(self, steps: Steps | None) -> None:
+        """Stop where something must be waited for."""
+        if steps is None and not self.cycle.flow.write_paused and self.response.growing:
+            return
+        if not self._stopped.done():
             self._stopped.set_result(steps)
             self._detach()
 

@@ -170,7 +170,7 @@ class ClaimTask(Struct, frozen=True):
 
 
 class FinishTask(Struct, frozen=True):
-    """End a running task."""
+    """End a running task, or an attempt at it."""
 
     task: str
     ok: bool
@@ -181,6 +181,10 @@ class FinishTask(Struct, frozen=True):
     attempt: int | None = None
     """The attempt that ended, as the claim counted it, so that a repeated or late report ends no other one; None: the
     running one."""
+    paused_s: float = 0.0
+    """With `again`, in how many seconds it becomes eligible: a plan's window is used up until then."""
+    others: tuple[str, ...] = ()
+    """Eligible tasks that are paused for as long, because they use the same plan."""
 
 
 class CancelTask(Struct, frozen=True):
@@ -190,8 +194,8 @@ class CancelTask(Struct, frozen=True):
 
 
 class RetryTask(Struct, frozen=True):
-    """Retry a task that failed or was cancelled: it is eligible once its predecessors are done, and what it blocked
-    waits again."""
+    """Retry a task that failed, was cancelled or is paused: it is eligible once its predecessors are done, and what it
+    blocked waits again."""
 
     task: str
 
@@ -201,6 +205,9 @@ class SetTaskPriority(Struct, frozen=True):
 
     task: str
     priority: Priority
+    deadline: float | None = None
+    """And another deadline, as of :class:`~hivemind.scheduler.types.TaskSpec`; None: the one that it has."""
+    deadline_s: float = 0.0
 
 
 class ForgetTasks(Struct, frozen=True):

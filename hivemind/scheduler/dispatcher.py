@@ -26,7 +26,7 @@ QUEUE_FULL = Refusal("queue_full", 10.0)
 WAIT_TOO_LONG = Refusal("wait_too_long", 10.0)
 AGENT_STOPPED = Refusal("agent_stopped", None, FINAL_STATUS)
 
-Subject = Lane | Ticket | Agent
+Subject = Lane | Ticket | Agent | Task
 """A lane to look at again, a ticket to retry or to refuse, an agent whose boost ends."""
 _IN_FLIGHT, _DONE = TicketState.IN_FLIGHT, TicketState.DONE  # an enumeration's members are looked up slowly
 FEW = 1000  # timers that are kept whether they still matter or not
@@ -80,6 +80,8 @@ class Timers:
 def _matters(at: float, subject: Subject) -> bool:
     if isinstance(subject, Ticket):
         return subject.state is not _DONE
+    if isinstance(subject, Task):
+        return at == subject.paused_until
     return at == (subject.boosted_until if isinstance(subject, Agent) else subject.wake_at)
 
 
@@ -214,6 +216,9 @@ class Dispatcher:
 
     def tasks_moved(self, moved: list[Task], now: float) -> None:
         """Hold, refuse and release the agents that work on these tasks."""
+        for task in moved:
+            if task.paused_until:
+                self.timers.set(task.paused_until, task)
         for name, task in {task.agent: task for task in moved}.items():
             agent = self.agents.get(name)
             if agent is None:

@@ -308,8 +308,9 @@ class AgentEnded(Event, frozen=True):
     exit_code: int | None
     """Negative: the number of the signal that ended it; None: unknown, its runner is gone."""
     asked: bool = False
-    """An operator ended it, with a signal that its runner passed on, or it is paused until a plan's window is whole
-    again; so it didn't crash."""
+    """An operator ended it, with a signal that its runner passed on; so it didn't crash."""
+    paused: bool = False
+    """A plan's window is used up, for which its last requests were refused; so it didn't crash."""
 
 
 class RunSilent(Event, frozen=True):
@@ -339,6 +340,7 @@ class TaskChanged(Event, frozen=True):
     priority: Priority  # its own, or that of a task that waits for it
     attempt: int  # number of times it was started
     note: str  # why, for people: `exit code 1`, `lint failed` …
+    paused_s: float = 0.0  # in how many seconds it becomes eligible again, if it is paused
 
 
 class TaskForgotten(Event, frozen=True):

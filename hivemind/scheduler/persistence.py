@@ -105,6 +105,7 @@ def restore(
     """
     ledger, events = dispatcher.ledger, dispatcher.events
     dispatcher.tasks.restore(tasks, now)
+    dispatcher.tasks_moved([*dispatcher.tasks.values()], now)
     found = {saved.name: saved for saved in agents}
     pool = found.pop(POOL, None)
     for saved in found.values():

@@ -32,7 +32,7 @@ from hivemind.scheduler.lease import LaneReport, Lease
 from hivemind.scheduler.leases import lane_report, lease_changed, take_lease
 from hivemind.scheduler.operator.operate import Operator
 from hivemind.scheduler.shared_budgets import SharedBudgets
-from hivemind.scheduler.tasks import SavedTask
+from hivemind.scheduler.tasks import SavedTask, Task
 from hivemind.scheduler.ticket import FINAL_STATUS, Agent, Refusal, Ticket, TicketState
 from hivemind.scheduler.types import Computed, Failure, FailureKind, Price, Request, Usage, Utilisation, WindowReading
 from hivemind.scheduler.work import UNASKED_S, Kind, Work, Works
@@ -467,6 +467,9 @@ class Scheduler(Dispatcher):
             elif isinstance(subject, Lane):
                 if subject.wake_at == at:
                     self.wake_lane(subject, now)
+            elif isinstance(subject, Task):
+                if subject.paused_until == at:
+                    self.tasks_moved(self.tasks.resume(subject, now), now)
             elif subject.boosted_until == at:
                 self._operator.end_boost(subject, now)
                 for part in self.agents.parts_of(subject):

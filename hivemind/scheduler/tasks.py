@@ -15,6 +15,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from hivemind.records import replace
 from hivemind.scheduler import commands as cmd
@@ -23,10 +24,11 @@ from hivemind.scheduler.commands import Conflict, NotKnown, Rejected, some
 from hivemind.scheduler.ticket import FINAL_STATUS, Agent, Refusal
 from hivemind.scheduler.types import Priority, TaskSpec
 
-TASK_STATES = ("waiting", "ready", "running", "done", "failed", "blocked", "skipped", "cancelled")
-"""Waits for predecessors; eligible; being worked on; ended well; ended badly; a predecessor ended badly, and it waits
-until that is retried; the same, and it will never run; not wanted any more."""
-OPEN = frozenset({"waiting", "ready", "running", "blocked"})  # states that aren't an end
+TASK_STATES = ("waiting", "ready", "paused", "running", "done", "failed", "blocked", "skipped", "cancelled")
+"""Waits for predecessors; eligible; will be at a known moment, when its plan's window is whole again; being worked on;
+ended well; ended badly; a predecessor ended badly, and it waits until that is retried; the same, and it will never run;
+not wanted any more."""
+OPEN = frozenset({"waiting", "ready", "paused", "running", "blocked"})  # states that aren't an end
 SPOILED = frozenset({"failed", "cancelled", "skipped"})
 """Ends after which a successor can't become eligible, unless the task is retried."""
 MOST = 20_000  # tasks known at once
@@ -46,6 +48,8 @@ class SavedTask(Struct, frozen=True):
     attempt: int
     runner: str
     note: str
+    paused_until: float = 0.0
+    ready_at: float | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -58,6 +62,8 @@ class Task:
     attempt: int = 0  # number of times it was started
     runner: str = ""  # the runner that started it, as long as it runs
     note: str = ""  # why it is in its state
+    paused_until: float = 0.0  # when it becomes eligible; 0: it isn't paused
+    ready_at: float | None = None  # when it was first eligible
     priority: Priority = field(init=False)  # its own, or that of a task that waits for it
     missing: set[str] = field(default_factory=set)  # predecessors that aren't done
     followers: list[Task] = field(default_factory=list)
@@ -66,7 +72,7 @@ class Task:
         self.priority = self.spec.priority
 
     def saved(self) -> SavedTask:
-        return SavedTask(self.spec, self.number, self.state, self.attempt, self.runner, self.note)
+        return SavedTask(*(getattr(self, name) for name in SavedTask.__struct_fields__))
 
     @property
     def agent(self) -> str:
@@ -111,7 +117,7 @@ class Tasks(dict[str, Task]):
     def claim(self, name: str, runner: str) -> list[Task]:
         """Start a task. Raises: Rejected: it isn't eligible."""
         task = self.known(name)
-        if task.state != "ready":
+        if task.state not in ("ready", "paused"):
             raise Conflict(f"task {name} is {task.state}{_because(task)}, so it can't be started")
         task.attempt += 1
         _move(task, "running", runner=runner)
@@ -133,6 +139,14 @@ class Tasks(dict[str, Task]):
                 follower.missing.discard(name)
         return self._settle_followers(task)
 
+    def pause(self, names: Iterable[str], until: float, note: str) -> list[Task]:
+        """Have those of these tasks that are eligible be so again at a moment, and not before."""
+        ready = [task for name in names if (task := self.get(name)) is not None and task.state == "ready"]
+        for task in ready:
+            _move(task, "paused", note)
+            task.paused_until = until
+        return ready
+
     def cancel(self, name: str) -> list[Task]:
         """Cancel a task. Raises: Rejected: it has ended."""
         task = self.known(name)
@@ -147,7 +161,7 @@ class Tasks(dict[str, Task]):
         Raises: Rejected: it didn't end badly, or would be skipped at once.
         """
         task = self.known(name)
-        if task.state not in SPOILED:
+        if task.state not in SPOILED and task.state != "paused":
             raise Conflict(f"task {name} is {task.state}{_because(task)}; only one that failed can be tried again")
         state, note = self._due_state(task)
         if state == "skipped":
@@ -156,12 +170,16 @@ class Tasks(dict[str, Task]):
         _move(task, state, note)
         return self._settle_followers(task)
 
-    def set_priority(self, name: str, priority: Priority) -> list[Task]:
-        """Set a task's own priority. Raises: Rejected: it has ended."""
+    def set_priority(
+        self, name: str, priority: Priority, deadline: float | None = None, deadline_s: float = 0.0
+    ) -> list[Task]:
+        """Set a task's own priority, and a deadline. Raises: Rejected: it has ended."""
         task = self.known(name)
         if task.state not in OPEN:
             raise Conflict(f"task {name} is {task.state} already")
         task.spec = replace(task.spec, priority=priority)
+        if deadline is not None:
+            task.spec = replace(task.spec, deadline=deadline, deadline_s=deadline_s)
         return _once([task, *self._inherit([task])])
 
     def forget(self, batch: str) -> tuple[list[Task], list[Task]]:
@@ -190,7 +208,7 @@ class Tasks(dict[str, Task]):
     def take_over(self, saved: Iterable[SavedTask]) -> None:
         """Take over tasks from an earlier run."""
         for each in sorted(saved, key=lambda each: each.number):
-            self._add(Task(each.spec, each.number, each.state, each.attempt, each.runner, each.note))
+            self._add(Task(*astuple(each)))
         for task in self.values():
             self._link(task)
         self._inherit(reversed(self.values()))
@@ -296,7 +314,7 @@ class Tasks(dict[str, Task]):
 
 
 def _move(task: Task, state: str, note: str = "", *, runner: str = "") -> None:
-    task.state, task.note, task.runner = state, note, runner
+    task.state, task.note, task.runner, task.paused_until = state, note, runner, 0.0
 
 
 def _because(task: Task) -> str:
@@ -320,6 +338,7 @@ def _once(tasks: list[Task]) -> list[Task]:
 _GATES: dict[str, Literal["open", "waits", "blocked"]] = {
     "running": "open",
     "ready": "open",
+    "paused": "open",
     "waiting": "waits",
     "blocked": "blocked",
     "skipped": "blocked",
@@ -334,6 +353,8 @@ class TaskBoard(Tasks):
         super().__init__()
         self.unsaved: dict[str, Task | None] = {}
         """Tasks of which something changed that a restart must know, by id; None: it is forgotten."""
+        self.epoch = 0.0
+        """What turns the scheduler's time into seconds since the epoch, in which deadlines are stated."""
         self._emit = emit
 
     def apply(self, command: cmd.TaskCommand, now: float) -> list[Task]:
@@ -351,14 +372,16 @@ class TaskBoard(Tasks):
                         self._emit(_added(task, now))
             case cmd.ClaimTask(name, runner):
                 moved = self.claim(name, runner)
-            case cmd.FinishTask(name, ok, note, again, attempt):
+            case cmd.FinishTask(name, ok, note, again, attempt, paused_s, others):
                 moved = self.finish(name, ok=ok, note=note, again=again, attempt=attempt)
+                if paused_s > 0:
+                    moved = _once([*moved, *self.pause((name, *others), now + paused_s, note)])
             case cmd.CancelTask(name):
                 moved = self.cancel(name)
             case cmd.RetryTask(name):
                 moved = self.retry(name)
-            case cmd.SetTaskPriority(name, priority):
-                moved = self.set_priority(name, priority)
+            case cmd.SetTaskPriority(name, priority, deadline, deadline_s):
+                moved = self.set_priority(name, priority, deadline, deadline_s)
             case cmd.ForgetTasks(batch):
                 gone, moved = self.forget(batch)
                 for task in gone:
@@ -379,6 +402,12 @@ class TaskBoard(Tasks):
                 moved += self.claim(min(ready, key=lambda task: task.rank).spec.id, "")
         self._note(moved, now)
         return moved
+
+    def resume(self, task: Task, now: float) -> list[Task]:
+        """Have a paused task be eligible."""
+        _move(task, "ready", "a plan's window is whole again")
+        self._note([task], now)
+        return [task]
 
     def restore(self, saved: Iterable[SavedTask], now: float) -> None:
         """Take over the tasks of an earlier run, and report them as if they had just been submitted."""
@@ -414,13 +443,18 @@ class TaskBoard(Tasks):
         """Return the agent's tasks that decide what it may do: those that run, else those that may, will, or might run;
         without any of these, the last one if it was skipped."""
         mine = list(self.of_agent(agent.name))
-        for state in ("running", "ready", "waiting", "blocked"):
+        for state in ("running", "ready", "paused", "waiting", "blocked"):
             if found := [task for task in mine if task.state == state]:
                 return found
         return mine[-1:] if mine and mine[-1].state == "skipped" else []
 
     def _note(self, moved: list[Task], now: float) -> None:
         for task in moved:
+            if task.state == "ready" and task.ready_at is None:
+                task.ready_at = now
+            if task.ready_at is not None and task.spec.deadline_s and not task.spec.deadline:
+                deadline = task.ready_at + self.epoch + task.spec.deadline_s
+                task.spec = replace(task.spec, deadline=deadline)
             self._emit(_changed(task, now))
             self.unsaved[task.spec.id] = task
 
@@ -435,4 +469,5 @@ def _added(task: Task, now: float) -> ev.TaskAdded:
 
 
 def _changed(task: Task, now: float) -> ev.TaskChanged:
-    return ev.TaskChanged(now, task.spec.id, task.state, task.priority, task.attempt, task.note)
+    paused_s = max(0.0, task.paused_until - now)
+    return ev.TaskChanged(now, task.spec.id, task.state, task.priority, task.attempt, task.note, paused_s)

@@ -274,5 +274,7 @@ class TaskSpec(Struct, frozen=True):
     deadline: float = 0.0
     """By when the turns of its requests have to come, in seconds since the epoch; of equally urgent tasks the earliest
     is first. 0: it has none."""
+    deadline_s: float = 0.0
+    """The same from when it is first eligible, in seconds; 0: it has none, or a moment."""
     planned: bool = False
     """Only the runner of its batch may start it, since that has the plan with all that it needs."""

@@ -7,16 +7,12 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import unified_diff
 from pathlib import Path
 from typing import Any
-
-import tomlkit
-from tomlkit.exceptions import TOMLKitError
-from tomlkit.items import InlineTable
 
 from hivemind.errors import UsageError
 from hivemind.redaction.text import redact
@@ -32,10 +28,6 @@ _HIDDEN = "***"
 _DIGITS = 12
 """Significant digits of a number that is written, which drops rounding errors of floats."""
 _NEW_FILE = 0o644
-_MOST_HEADERS = 100
-"""Lines that begin with a bracket, for each of which all before it is parsed."""
-_LINE = re.compile(r"[^\n]*\n|[^\n]+")
-_HEADER = re.compile(r"[ \t]*\[")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +57,16 @@ def draft(path: Path, values: Mapping[str, float]) -> Draft:
     """
     before = _read(path)
     numbers = {name: _number(name, value) for name, value in values.items()}
-    unsuitable = Conflict(f"{path}: its form doesn't allow {', '.join(values)} to be set alone; edit it by hand")
-    if sum(map(bool, map(_HEADER.match, before.split("\n")))) > _MOST_HEADERS:
-        raise unsuitable
+    from hivemind.settings.edit import edited  # on demand, with tomlkit: few write their settings
+
     try:
         from_text(before, str(path))
         after = edited(before, numbers)
-        if not _is_whole(before, after, numbers):
-            raise unsuitable
+        if after is None or not _is_whole(before, after, numbers):
+            raise Conflict(f"{path}: its form doesn't allow {', '.join(values)} to be set alone; edit it by hand")
         from_file_alone(after, str(path))
     except UsageError as error:
         raise Conflict(str(error)) from None
-    except TOMLKitError:  # it is nested deeper than tomlkit takes
-        raise unsuitable from None
     return Draft(path, before, after)
 
 
@@ -184,88 +173,3 @@ def _table(option: Option) -> re.Pattern[str]:
     """Return a pattern for a table of secrets: its header, and all lines up to the next one."""
     name = r"[ \t]*\.[ \t]*".join(rf"""["']?{part}["']?""" for part in option.path)
     return re.compile(rf"(^[ \t#]*\[[ \t]*{name}[ \t]*\][^\n]*\n)((?:(?![ \t#]*\[)[^\n]*\n?)*)", re.MULTILINE)
-
-
-# --- Changing single numbers in a TOML text ---------------------------------------------------------------------------
-
-
-def edited(text: str, numbers: Mapping[str, int | float]) -> str:
-    """Return a TOML text with these keys set; comments, order and spelling of the rest are unchanged.
-
-    `aimd.beta` is `beta` in `[aimd]`, however the text spells that. A new key follows the last one of its table, a new
-    table is put at the end. A key that has the value already keeps its spelling.
-    """
-    document = tomlkit.parse(text)
-    with_header = {table for table, _ in _sections(text)}
-    missing: dict[str, list[str]] = {}
-    for name, number in numbers.items():
-        table, _, key = name.rpartition(".")
-        place = document.get(table) if table else document
-        if place is None or (key not in place and table in with_header):
-            missing.setdefault(table, []).append(f"{key} = {tomlkit.item(number).as_string()}")
-        elif key not in place and isinstance(place, InlineTable):
-            value = tomlkit.item(number)
-            value.trivia.indent = " " if place else ""
-            place.append(key, value)
-        elif key not in place or place[key] != number:
-            place[key] = number
-    changed = document.as_string()
-    for table, entries in missing.items():
-        changed = _inserted(changed, table, entries)
-    return _in_style_of(text, changed)
-
-
-def _inserted(text: str, table: str, entries: list[str]) -> str:
-    if text and not text.endswith("\n"):
-        text += "\n"
-    sections = list(_sections(text))
-    new = [f"{entry}\n" for entry in entries]
-    lines = next((lines for name, lines in sections if name == table), None)
-    last = sections[-1][1]
-    if lines is None:
-        parted = not text or not _LINE.findall(text)[-1].strip()
-        last.extend([*([] if parted else ["\n"]), f"[{table}]\n", *new])
-    else:
-        _insert(lines, new, last=lines is last)
-    return "".join(line for _, lines in sections for line in lines)
-
-
-def _insert(lines: list[str], new: list[str], *, last: bool) -> None:
-    """Insert after the last entry and its comments, which a blank line separates from the next table."""
-    after = len(lines)
-    while after > 0 and not lines[after - 1].partition("#")[0].strip():
-        after -= 1
-    rest = lines[after:]
-    blank = next((index for index, line in enumerate(rest) if not line.strip()), None)
-    at = after + (blank if blank is not None else len(rest) if last else 0)
-    lines[at:at] = new if last or after or blank is not None else [*new, "\n"]
-
-
-def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield name and lines of the root and of each table; the header is the first line.
-
-    A line that begins with a bracket is a header if all before it is complete TOML.
-    """
-    table, lines, before = "", list[str](), ""
-    for line in _LINE.findall(text):
-        if _HEADER.match(line) and _is_toml(before):
-            yield table, lines
-            table, lines = ".".join(tomllib.loads(line)), []
-        lines.append(line)
-        before += line
-    yield table, lines
-
-
-def _is_toml(text: str) -> bool:
-    try:
-        tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
-        return False
-    return True
-
-
-def _in_style_of(text: str, changed: str) -> str:
-    """Return the changed text with Windows line ends, if the original has only these."""
-    if "\r\n" in text and not re.search(r"(?<!\r)\n", text):
-        return re.sub(r"(?<!\r)\n", "\r\n", changed)
-    return changed

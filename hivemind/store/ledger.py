@@ -8,6 +8,7 @@ from collections.abc import Callable
 from hivemind.records import replace
 from hivemind.scheduler.accounts import Spent
 from hivemind.scheduler.scheduler import Scheduler
+from hivemind.scheduler.tasks import SavedTask
 from hivemind.store.schema import SavedBatch, SavedRun
 from hivemind.store.store import Store
 
@@ -34,8 +35,9 @@ class LedgerStore:
         self._last = {run.agent: run for run in kept.runs}
         self._next_run = kept.next_run
         self._runs: dict[int, SavedRun] = {}
-        scheduler.restore(kept.agents, kept.tasks, now, new_run=kept.clean)
         since = now - wall()
+        tasks = [_shifted(task, since) for task in kept.tasks]
+        scheduler.restore(kept.agents, tasks, now, new_run=kept.clean)
         scheduler.works.restore((name, replace(work, began_at=work.began_at + since)) for name, work in kept.works)
         if kept.day not in ("", day):
             scheduler.begin_period(now, "day")
@@ -113,4 +115,11 @@ class LedgerStore:
         works = {
             name: work and replace(work, began_at=wall - (now - work.began_at)) for name, work in unsaved.works.items()
         }
-        return SavedBatch(unsaved.agents, seen, unsaved.tasks, unsaved.forgotten, works, runs, wall, self.day)
+        tasks = {name: task and _shifted(task, wall - now) for name, task in unsaved.tasks.items()}
+        return SavedBatch(unsaved.agents, seen, tasks, unsaved.forgotten, works, runs, wall, self.day)
+
+
+def _shifted(task: SavedTask, by_s: float) -> SavedTask:
+    """Return a task on another clock."""
+    ready_at = None if task.ready_at is None else task.ready_at + by_s
+    return replace(task, paused_until=task.paused_until and task.paused_until + by_s, ready_at=ready_at)

@@ -30,11 +30,9 @@ def parse_deadline(text: str, wall: float, *, passed: bool = False) -> float:
 
 def moment_of(text: str, wall: float) -> float | None:
     """Return what :func:`parse_deadline` does, be it in the past; None: the text states no moment."""
-    given = text.strip()
-    if re.fullmatch(r"[0-9]{1,10}(?:\.[0-9]{1,9})?", given):
-        return float(given) if float(given) >= 1e9 else wall + float(given)
-    if (parts := _PART.findall(given.lower())) and not _PART.sub("", given.lower()):
-        return wall + sum(float(number) * _UNITS[unit] for number, unit in parts)
+    given, span_s = text.strip(), span_of(text)
+    if span_s is not None:
+        return span_s if span_s >= 1e9 else wall + span_s
     if clock := _CLOCK.fullmatch(given):
         today = time.localtime(wall)
         hour, minute, second = (int(part or 0) for part in clock.groups())
@@ -44,3 +42,12 @@ def moment_of(text: str, wall: float) -> float | None:
         return datetime.fromisoformat(given).timestamp() if given[4:5] == "-" else None
     except (ValueError, OverflowError):
         return None
+
+
+def span_of(text: str) -> float | None:
+    """Return the seconds of a span of time, or a bare number; None: the text states another moment."""
+    given = text.strip().lower()
+    if re.fullmatch(r"[0-9]{1,10}(?:\.[0-9]{1,9})?", given):
+        return float(given)
+    parts = _PART.findall(given)
+    return sum(float(number) * _UNITS[unit] for number, unit in parts) if parts and not _PART.sub("", given) else None

@@ -114,6 +114,7 @@ class TaskRow(Output):
     agent: str
     after: list[str] = Field(default_factory=list, description="What it waits for, while it does.")
     note: str | None = None
+    paused_s: Rounded | None = Field(None, description="Paused for so long, until a plan's window is whole again.")
     attempt: int = Field(0, description="Times it was started.")
     tokens: int | None = Field(None, description="Used so far.")
     dollars: Rounded | None = None
@@ -247,7 +248,7 @@ class Setup(Output):
 
 T = TypeVar("T")
 
-ORDER = ("running", "ready", "blocked", "failed", "waiting", "skipped", "cancelled", "done")
+ORDER = ("running", "ready", "paused", "blocked", "failed", "waiting", "skipped", "cancelled", "done")
 """Of tasks in a list: states that may need action come first."""
 LANES_SHOWN = 10
 SUMMARISED = 3
@@ -328,6 +329,7 @@ def task_row(task: TaskState, view: TaskView | None = None) -> TaskRow:
         agent=task.spec.agent or task.spec.id,
         after=[*after, f"and {more} more"] if more else after,
         note=task.note[:_NOTE_SHOWN] or None,
+        paused_s=task.paused_s or None,
         tokens=view.tokens or None if view is not None else None,
         dollars=view.dollars or None if view is not None else None,
     )

@@ -8,7 +8,7 @@ from hivemind.api_types import NOBODY, TaskState
 from hivemind.scheduler.commands import CancelTask, ClaimTask, FinishTask, ForgetTasks, RetryTask, SubmitTasks
 from hivemind.scheduler.tasks import OPEN
 from hivemind.scheduler.types import Priority, TaskSpec
-from hivemind.text.humanise import plural
+from hivemind.text.humanise import duration, plural
 from hivemind.tools.access import Caller, ProxyAccess
 from hivemind.tools.outputs import Batch, Submitted, by_state, cut, in_order, task_row
 from hivemind.tools.tool import BatchInput, SubmitInput, TaskFields, ToolError, tool, unknown
@@ -142,7 +142,7 @@ async def _report(proxy: ProxyAccess, caller: Caller, task: TaskState, outcome: 
     if outcome == "retry":
         await proxy.apply(RetryTask(name), caller.who)
         return f"Task {name} may run again."
-    if task.spec.command and task.state == "ready":
+    if task.spec.command and task.state in ("ready", "paused"):
         raise ToolError(f"task {name} has a command, so a runner starts it (hivemind batch) and reports how it went")
     if task.state == "ready":
         # A task begins with its agent's first request, which may not have come yet.
@@ -177,4 +177,6 @@ def _state_text(task: TaskState) -> str:
     if task.state == "waiting":
         shown, more = cut(task.spec.after, 3)
         return f"waiting for {', '.join(shown)}" + (f" and {more} more" if more else "")
+    if task.paused_s:
+        return f"paused for {duration(task.paused_s)}: {task.note}"
     return f"{task.state} ({task.note})" if task.note else task.state

@@ -91,7 +91,7 @@ MOST_TASKS = 1_000
 MOST_ROWS = 50
 
 PriorityName = Literal["critical", "high", "normal", "low"]
-StateName = Literal["waiting", "ready", "running", "done", "failed", "blocked", "skipped", "cancelled"]
+StateName = Literal["waiting", "ready", "paused", "running", "done", "failed", "blocked", "skipped", "cancelled"]
 
 
 def _list_in_text(value: Any) -> Any:

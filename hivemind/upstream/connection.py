@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import select
 from typing import cast
 
@@ -45,6 +46,15 @@ class Connection(asyncio.Protocol):
     httptools' parser calls the `on_…` methods from within :meth:`parse`.
     """
 
+    # fmt: off
+    __slots__ = (
+        "_allowed", "_between_chunks", "_complete", "_deadline", "_drained", "_head_only", "_idle_s", "_in_head",
+        "_keep", "_loop", "_outbox", "_parser", "_poll", "_pool", "_reading", "_received", "_response", "_sending",
+        "_timeouts", "_transport", "_turns", "_unsent", "_unwanted", "_upload", "_used", "_writable", "backlog",
+        "closed", "idle_since", "parts",
+    )
+    # fmt: on
+
     def __init__(
         self, loop: asyncio.AbstractEventLoop, pool: Pool, timeouts: Timeouts, outbox: Outbox | None = None
     ) -> None:
@@ -53,6 +63,8 @@ class Connection(asyncio.Protocol):
         self._timeouts = timeouts
         self._allowed = timeouts
         """The timeouts of the present exchange."""
+        self._idle_s = math.inf
+        """Of these, the one between two pieces of the body."""
         self._outbox = outbox
         self._deadline = Deadline(loop, self._expired)
         self._parser: httptools.HttpResponseParser | None = None
@@ -94,6 +106,7 @@ class Connection(asyncio.Protocol):
         """Write a request, to which nothing may come for `silent_s`. Return its response, which is filled as it
         comes."""
         self._allowed = self._timeouts.at_least(silent_s)
+        self._idle_s = math.inf if self._allowed.idle_s is None else self._allowed.idle_s
         response = self._response = NativeResponse(self, self._loop)
         if self._parser is None:
             self._parser = _parser(self)
@@ -166,10 +179,16 @@ class Connection(asyncio.Protocol):
             self.abort()
             return
         relay = response.relay
-        if relay is not None and self._between_chunks and not self.backlog and (body := one_chunk(data)):
-            self._deadline.start(self._allowed.idle_s)
-            relay(data, body)
-            return
+        if relay is not None and self._between_chunks and not self.backlog:
+            # What is exactly one chunk, not the last one, in the usual spelling, as events of a stream come. The parser
+            # takes no part in it, which leaves it between chunks, as it was.
+            size = len(data)
+            start = 3 if size <= 20 else 4 if size <= 261 else 5
+            body = size - start - 2
+            if body > 0 and data.startswith(b"%x\r\n" % body) and data.endswith(b"\r\n"):
+                self._deadline.at = self._loop.time() + self._idle_s
+                relay(data, start)
+                return
         self._turns.read(self, data)
 
     def parse(self, data: bytes | memoryview, *, last: bool) -> None:
@@ -179,8 +198,9 @@ class Connection(asyncio.Protocol):
             return
         if self._in_head:
             self._received += len(data)
+        assert self._parser is not None, "only during an exchange"
         try:
-            self._require_parser().feed_data(data)
+            self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as exc:
             self._unwanted = self._unwanted or one_line(str(exc)) or "not HTTP"
         if self._complete:
@@ -252,8 +272,9 @@ class Connection(asyncio.Protocol):
         self._response.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        response = self._response
-        status = self._require_parser().get_status_code()
+        response, parser = self._response, self._parser
+        assert parser is not None, "it calls"
+        status = parser.get_status_code()
         if response is not None and len(response.headers) > MAX_HEAD_LINES:
             self._unwanted = f"more than {MAX_HEAD_LINES} header lines"
         if response is None or self._unwanted:
@@ -272,7 +293,7 @@ class Connection(asyncio.Protocol):
             self._sending = status < 400
             response.set_status(status)
             if self._head_only:
-                self._finished()
+                self.on_message_complete()
 
     def on_chunk_header(self) -> None:
         self.parts += 1
@@ -286,13 +307,11 @@ class Connection(asyncio.Protocol):
             self._response.feed(data)
 
     def on_message_complete(self) -> None:
-        if not self._in_head:
-            self._finished()
-
-    def _finished(self) -> None:
+        if self._in_head or self._parser is None:
+            return
         self._complete = True
         # A server that sends the body all the same would have it taken for the next response.
-        self._keep = not self._head_only and self._require_parser().should_keep_alive()
+        self._keep = not self._head_only and self._parser.should_keep_alive()
 
     # --- Exchange -------------------------------------------------------------------------------------------------
 
@@ -375,10 +394,6 @@ class Connection(asyncio.Protocol):
         """Return whether the transport is being closed by either side; uvloop's can't be paused or resumed then."""
         return self.closed or self._open_transport().is_closing()
 
-    def _require_parser(self) -> httptools.HttpResponseParser:
-        assert self._parser is not None, "only during an exchange"
-        return self._parser
-
     def _open_transport(self) -> asyncio.Transport:
         assert self._transport is not None, "connected before use"
         return self._transport
@@ -440,19 +455,6 @@ class Pool:
         for connection in list(self._open):
             connection.cut(CLOSED)
         await self._empty.wait()
-
-
-def one_chunk(data: bytes) -> bytes:
-    """Return the body of data that is exactly one chunk, not the last one, in the usual spelling; else nothing.
-
-    Events of a stream usually come so. The parser takes no part in it, which leaves it between chunks, as it was.
-    """
-    size = len(data)
-    digits = 1 if size <= 20 else 2 if size <= 261 else 3
-    body = size - digits - 4
-    if body > 0 and data.startswith(b"%x\r\n" % body) and data.endswith(b"\r\n"):
-        return data[digits + 2 : -2]
-    return b""
 
 
 def _is_coded(headers: Headers) -> bool:

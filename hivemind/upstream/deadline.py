@@ -17,36 +17,33 @@ class Deadline:
     busy connection sets one timer in minutes rather than several a request.
     """
 
-    __slots__ = ("_at", "_expired", "_loop", "_timer", "_timer_at")
+    __slots__ = ("_expired", "_loop", "_timer", "_timer_at", "at")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, expired: Callable[[], None]) -> None:
         self._loop = loop
         self._expired = expired
-        self._at = math.inf
+        self.at = math.inf
+        """When it expires, by the event loop's clock; infinite: never. While it is started, it may be set to a later
+        time."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf
-
-    @property
-    def at(self) -> float:
-        """When it expires, by the event loop's clock; infinite: never."""
-        return self._at
 
     def start(self, seconds: float | None) -> None:
         """Expire this long from now instead of the earlier time; None: never."""
         if seconds is None:
-            self._at = math.inf
+            self.at = math.inf
             return
-        self._at = self._loop.time() + seconds
-        if self._at < self._timer_at:
+        self.at = self._loop.time() + seconds
+        if self.at < self._timer_at:
             self._set_timer()
 
     def stop(self) -> None:
         """Don't expire until started again."""
-        self._at = math.inf
+        self.at = math.inf
 
     def close(self) -> None:
         """Stop for good, and drop the timer and the callback."""
-        self._at = self._timer_at = math.inf
+        self.at = self._timer_at = math.inf
         self._expired = _noop
         if self._timer is not None:
             self._timer.cancel()
@@ -55,16 +52,16 @@ class Deadline:
     def _set_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer_at = self._at
-        self._timer = self._loop.call_at(self._at, self._fire)
+        self._timer_at = self.at
+        self._timer = self._loop.call_at(self.at, self._fire)
 
     def _fire(self) -> None:
         self._timer = None
         self._timer_at = math.inf
-        if self._loop.time() >= self._at - _CLOCK_GRAIN_S:
-            self._at = math.inf
+        if self._loop.time() >= self.at - _CLOCK_GRAIN_S:
+            self.at = math.inf
             self._expired()
-        elif self._at < math.inf:
+        elif self.at < math.inf:
             self._set_timer()
 
 

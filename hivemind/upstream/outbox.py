@@ -65,6 +65,11 @@ class OutboxTransport(asyncio.Transport):
             self._outbox.add(self)
         self._held.append(bytes(data))
 
+    def direct(self) -> asyncio.Transport:
+        """Write what is held. Return the transport whose writes don't wait."""
+        self.flush()
+        return self._transport
+
     def flush(self) -> None:
         """Write what is held."""
         held, self._size = self._held, 0

@@ -55,8 +55,9 @@ class NativeResponse:
         self._error: UpstreamError | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._watcher: Callable[[], None] | None = None
-        self.relay: Callable[[bytes, bytes], None] | None = None
-        """Takes a chunk and its body in place of the buffer, while that is empty, wherever one comes by itself."""
+        self.relay: Callable[[bytes, int], None] | None = None
+        """Takes a chunk, and where its body begins, in place of the buffer, while that is empty, wherever one comes by
+        itself."""
 
     @property
     def whole(self) -> bytes | None:
@@ -129,9 +130,8 @@ class NativeResponse:
     def feed(self, data: bytes) -> None:
         """Add a piece of the body."""
         self._chunks.append(data)
-        before = self.paused
-        self._size += len(data)
-        if self.paused and not before and self._connection is not None:
+        before, self._size = self._size, self._size + len(data)
+        if self._size > HIGH_WATER >= before and self._connection is not None:
             self._connection.pause()
         self._wake()
 

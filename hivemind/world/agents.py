@@ -82,7 +82,8 @@ class AgentFold(AgentState, eq=False):
                 self.task = event.task
             case ev.AgentEnded():
                 self.running, self.exit_code, self.task = False, event.exit_code, None
-                self.trouble = "died" if event.exit_code and not event.asked and not self.stopped else ""
+                excused = event.asked or event.paused or self.stopped
+                self.trouble = "died" if event.exit_code and not excused else ""
             case ev.AgentRecalled():
                 self.parent = event.parent or self.parent
                 self.priority = self.priority if event.priority is None else event.priority
@@ -168,10 +169,18 @@ class AgentFold(AgentState, eq=False):
         return ", ".join(parts)
 
     def view(
-        self, at: float, task: str | None = None, *, pending: bool = False, spent: bool = False, over: bool = False
+        self,
+        at: float,
+        task: str | None = None,
+        *,
+        pending: bool = False,
+        spent: bool = False,
+        over: bool = False,
+        paced_s: float = 0.0,
+        paused_s: float = 0.0,
     ) -> AgentView:
-        """Return its view at this moment, with its task, whether it waits for others, if a budget is spent, and whether
-        it counts as ended while it has no request."""
+        """Return its view at this moment, with its task, whether it waits for others, if a budget is spent, whether it
+        counts as ended while it has no request, and for how long it is held by a window's pace, and its task paused."""
         state, in_flight, queued, waited_s, waiting_s = "ended" if over else "idle", 0, 0, self.waited_s, 0.0
         sent_s = 0.0
         if self.tickets:
@@ -197,6 +206,8 @@ class AgentFold(AgentState, eq=False):
             error_s=at - self.error_at if self.error_at else None,
             error_over=self.answered_at > self.error_at,
             refused_s=at - self.refused_at if refused else None,
+            paced_s=paced_s,
+            paused_s=paused_s,
             warm_s=(self.warm_until - at if self.warm_until > at else 0.0) if self.warm_until else None,
         )
 

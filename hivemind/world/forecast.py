@@ -28,6 +28,7 @@ _LEAST_BURST_S = 5.0
 """Likewise the rate at which a window is used."""
 _OVERDUE = 0.25
 """A task that has run for longer than such tasks do is expected to take this share of their time yet."""
+_TO_COME = ("running", "ready", "paused", "waiting")
 _IDLE_S = 60.0
 """While no task runs, they go on if the last one ended no longer ago."""
 
@@ -180,7 +181,7 @@ def tasks_done_in_s(snapshot: Snapshot) -> float | None:
 
     Tasks take as long as those did that are done; in proportion to their estimated tokens, if all have such.
     """
-    tasks = [task for task in snapshot.tasks if task.state in ("running", "ready", "waiting")]
+    tasks = [task for task in snapshot.tasks if task.state in _TO_COME]
     done = [task for task in snapshot.tasks if task.state == "done" and task.ran_s > 0]
     running = sum(task.state == "running" for task in tasks)
     if not tasks or not done or not (running or min(task.since_s for task in done) <= _IDLE_S):
@@ -188,13 +189,15 @@ def tasks_done_in_s(snapshot: Snapshot) -> float | None:
     by_tokens = all(task.estimated_tokens for task in chain(tasks, done))
     unit_s = sum(task.ran_s for task in done) / sum(task.estimated_tokens if by_tokens else 1 for task in done)
     left_s = {task.id: _left_s(task, unit_s * (task.estimated_tokens if by_tokens else 1)) for task in tasks}
-    unseen = sum(snapshot.task_counts.get(state, 0) for state in ("running", "ready", "waiting")) - len(tasks)
+    unseen = sum(snapshot.task_counts.get(state, 0) for state in _TO_COME) - len(tasks)
     at_once = max(running, _most_at_once([*done, *(task for task in tasks if task.state == "running")]))
     return _scheduled_s(tasks, left_s, at_once) + max(0, unseen) * (sum(left_s.values()) / len(tasks)) / at_once
 
 
 def _left_s(task: TaskView, takes_s: float) -> float:
-    return max(takes_s - task.since_s, takes_s * _OVERDUE) if task.state == "running" else takes_s
+    if task.state == "running":
+        return max(takes_s - task.since_s, takes_s * _OVERDUE)
+    return takes_s + task.paused_s
 
 
 def _most_at_once(tasks: Iterable[TaskView]) -> int:

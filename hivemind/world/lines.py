@@ -123,6 +123,8 @@ def _assumed_limit_changed(event: ev.AssumedLimitChanged) -> Words:
 
 def _task_changed(event: ev.TaskChanged) -> Words | None:
     note = f": {event.note}" if event.note else ""
+    if event.state == "paused":
+        return "warn", "task", event.task, f"paused for {duration(event.paused_s)}{note}"
     if event.state == "ready" and note:
         return "warn", "task", event.task, f"to be started again{note}"
     level = _TASK_LEVELS.get(event.state)  # a command's line says that it was cancelled, and by whom
@@ -134,6 +136,8 @@ def _agent_ended(event: ev.AgentEnded) -> Words:
     if code is None:
         return "bad", "agent", event.agent, "lost: its runner is gone"
     text = exit_text(code) if code < 0 else f"ended with {exit_text(code)}"
+    if event.paused and code:
+        return "warn", "agent", event.agent, f"{text}: a plan's window is used up"
     return "good" if code == 0 else "info" if event.asked else "bad", "agent", event.agent, text
 
 

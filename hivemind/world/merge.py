@@ -280,6 +280,8 @@ AGENT_RULES: Mapping[str, Rule | None] = {
     "refused_s": _first,
     "refusal": _first,
     "warm_s": _most,
+    "paced_s": _most,
+    "paused_s": _most,
 }
 """By field; the one that was seen last counts first."""
 TOTALS_RULES: Mapping[str, Rule | None] = {

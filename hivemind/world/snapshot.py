@@ -169,6 +169,10 @@ class AgentView(AgentFacts, frozen=True, kw_only=True):  # type: ignore[misc]  #
     """Since it was refused, if nothing of it was answered since; None: something was, or it never was refused."""
     warm_s: float | None = None
     """Until its last prompt leaves the provider's cache; 0: it has. None: none was there."""
+    paced_s: float = 0.0
+    """For how long its class is held by the pace of a long window, if a request of it waits for that."""
+    paused_s: float = 0.0
+    """In how many seconds its task may be started, if that is paused."""
 
 
 class AgentState(AgentFacts):
@@ -237,6 +241,8 @@ class TaskView(Struct, frozen=True):
     dollars: float
     runs: tuple[tuple[float, float], ...] = ()
     """How long ago each attempt began and ended (0: it runs), oldest first; the latest :data:`RUNS_KEPT`."""
+    paused_s: float = 0.0
+    """In how many seconds it may be started, if it is paused until a plan's window is whole again."""
 
 
 class CurvePoint(Struct, frozen=True):

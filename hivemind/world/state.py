@@ -84,6 +84,7 @@ class TaskRecord(Struct):
     runs: tuple[tuple[float, float], ...] = ()
     """When each attempt that is over began and ended, oldest first; the latest
     :data:`~hivemind.world.snapshot.RUNS_KEPT`."""
+    paused_until: float = 0.0
 
 
 class Counts(Tally):

@@ -14,7 +14,7 @@ from hivemind.world.agents import AgentFold
 from hivemind.world.snapshot import RUNS_KEPT, TASKS_SHOWN, TaskView
 from hivemind.world.state import TaskRecord, WorldState
 
-_FIRST = ("running", "ready", "waiting", "blocked")
+_FIRST = ("running", "ready", "paused", "waiting", "blocked")
 """Which of too many tasks are shown rather than others."""
 _saved_values = attrgetter(*TaskRecord.__struct_fields__)
 
@@ -102,6 +102,7 @@ class TaskBook:
             self.added(TaskAdded(event.at, event.task, batch, event.task, event.priority, 0, ()))
             task = self._tasks[event.task]
         task.priority, task.attempt, task.note = event.priority, event.attempt, event.note
+        task.paused_until = event.at + event.paused_s if event.paused_s else 0.0
         if event.state == task.state or event.state not in self._in:
             return False
         self._leave(task, event.at)
@@ -123,18 +124,19 @@ class TaskBook:
         before, task.own = task.own, priority
         return before.name.lower()
 
-    def of(self, agent: str) -> tuple[str | None, bool]:
-        """Return the task that an agent works on, or will, and whether that waits for others."""
+    def of(self, agent: str) -> tuple[str | None, bool, float]:
+        """Return the task that an agent works on, or will, whether that waits for others, and until when it is
+        paused."""
         running = self._running.get(agent)
         if running:
-            return next(reversed(running)), False
+            return next(reversed(running)), False, 0.0
         mine = self._of.get(agent)
         if not mine:
-            return None, False
-        ready = next((task for task in islice(mine.values(), TASKS_SHOWN) if task.state == "ready"), None)
+            return None, False, 0.0
+        ready = next((task for task in islice(mine.values(), TASKS_SHOWN) if task.state in ("ready", "paused")), None)
         if ready is not None:
-            return ready.added.task, False
-        return next(iter(mine)), True
+            return ready.added.task, False, ready.paused_until
+        return next(iter(mine)), True, 0.0
 
     @property
     def done(self) -> int:
@@ -196,6 +198,7 @@ def _view(task: TaskFold, at: float) -> TaskView:
         attempt=task.attempt,
         note=task.note,
         since_s=at - task.since,
+        paused_s=max(0.0, task.paused_until - at),
         ran_s=task.ran_s + (at - task.since if task.worker is not None else 0.0),
         tokens=tokens,
         dollars=dollars,

@@ -637,6 +637,8 @@ class World:
         counts = self._tasks.counts()
         limit = tokens_limit(lane.state for lane in lanes)
         waits_s = [ticket.waiting_s(at) for ticket in waiting]
+        queue = tuple(self._waiting_views(shown, at, mode, lanes))
+        paced_s = {each.agent: each.gate_opens_in_s or 0.0 for each in queue if each.gate == "pace"}
         snapshot = Snapshot(
             at=at,
             wall=at + self._wall_offset,
@@ -646,9 +648,9 @@ class World:
             upstreams=self._upstreams,
             lanes=lanes,
             slots=tuple([ticket.ticket_view(at) for ticket in tickets if ticket.in_flight and notable <= ticket.hung]),
-            queue=tuple(self._waiting_views(shown, at, mode, lanes)),
+            queue=queue,
             queued=len(waiting),
-            agents=tuple([self._agent_view(agent, at, ended) for agent in agents]),
+            agents=tuple([self._agent_view(agent, at, ended, paced_s.get(agent.name, 0.0)) for agent in agents]),
             lines=tuple(self._lines),
             totals=self._totals(),
             pool=self._budgets.pool,
@@ -716,10 +718,11 @@ class World:
             places[lane] += held[2] is not None
             yield ticket.ticket_view(at, held)
 
-    def _agent_view(self, agent: AgentFold, at: float, ended: set[str]) -> AgentView:
-        task, pending = self._tasks.of(agent.name)
-        spent = self._budgets.spent(agent, self._agents)
-        return agent.view(at, task, pending=pending, spent=spent, over=agent.name in ended)
+    def _agent_view(self, agent: AgentFold, at: float, ended: set[str], paced_s: float = 0.0) -> AgentView:
+        task, pending, paused_until = self._tasks.of(agent.name)
+        spent, paused_s = self._budgets.spent(agent, self._agents), max(0.0, paused_until - at)
+        over = agent.name in ended
+        return agent.view(at, task, pending=pending, spent=spent, over=over, paced_s=paced_s, paused_s=paused_s)
 
     def requests(self, since: int, at: float) -> Requests:
         """Return the requests that changed after that revision; see :meth:`.request_log.RequestLog.since`."""

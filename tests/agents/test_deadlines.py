@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from agents.batches import Kind, bench, ended, said
+from agents.batches import Kind, bench, ended, said, served
 from agents.running import before
 
 
@@ -39,3 +39,20 @@ async def test_a_run_s_deadline_is_its_agent_s(tmp_path: Path) -> None:
     assert (wrong.code, wrong.out) == (2, "")
     assert "--deadline" in wrong.err
     assert len(wrong.err.splitlines()) == 1
+
+
+async def test_a_deadline_that_was_changed_in_the_plan_counts(tmp_path: Path) -> None:
+    """For a task that still waits, once its runner goes on; one in the same words stays as it was."""
+    async with served(tmp_path) as (running, here):
+        spans: list[tuple[float, float]] = []
+        for wait, other in (("1h", "18:00"), ("2h", "18:00"), ("", "")):
+            more = {"b": {"deadline": wait} if wait else {}, "c": {"deadline": other} if other else {}}
+            here.write(
+                [Kind("a", first="3", later="3"), *(Kind(n, after=("a",), more=each) for n, each in more.items())]
+            )
+            assert (await here.run(*(("--resume",) if spans else ()))).code == 1
+            tasks = {each.spec.id: each.spec for each in running.proxy.tasks(None)}
+            spans.append((tasks["work.b"].deadline_s, tasks["work.c"].deadline))
+    assert [span_s for span_s, _ in spans] == [3600.0, 7200.0, 0.0]
+    assert spans[0][1] == spans[1][1] > time.time()
+    assert spans[2][1] == 0

@@ -46,7 +46,6 @@ async def fleet(sdk: str) -> tuple[Totals, dict[str, dict[str, float]], list[int
     replies, latency = ReplyConfig(cache=True), LatencyConfig(base_s=1.0, jitter_s=0.0, input_token_s=2e-5)
     mock = MockProvider(MockConfig(limits=LIMITS, latency=latency, reply=replies), clock=loop.time, wall=wall)
     prices = Prices()
-    prices.load()
     async with serving(mock) as upstream, contextlib.AsyncExitStack() as stack:
         proxy = Proxy(settings_for(f"{sdk}={upstream}", profile=sdk), wall=wall, prices=prices)
         await proxy.start(Kept())

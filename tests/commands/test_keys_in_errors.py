@@ -16,7 +16,8 @@ from hivemind.errors import UsageError
 from hivemind.parser import Parser
 from hivemind.redaction.text import mask_arguments
 from hivemind_mock.provider import main as mock_provider
-from hivemind_tui.program import main as room
+from hivemind_tui import __main__ as room
+from hivemind_tui.program import main as room_program
 
 KEYS = Keys()
 EVERY = tuple(KEYS.known("a command line") for _ in range(every_form()))
@@ -27,7 +28,7 @@ NAMES = tuple(name for group in listing().values() for name in group if is_loada
 def parser_of(name: str) -> tuple[Parser, list[str], list[argparse.Action]]:
     """Return the parser of a program's command, the words that lead to it, and its flags and arguments."""
     if name == "hivemind-tui":
-        parser = room._parser()
+        parser = room_program._parser()
         assert isinstance(parser, Parser)
         return parser, [], parser._actions
     parser = build_parser([name])

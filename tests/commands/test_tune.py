@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -23,12 +23,17 @@ from commands.journals import badly_tuned, does, slow
 from hivemind.cli import progress
 from hivemind.cli.lab import tune
 from hivemind.cli.main import main
+from hivemind.cli.progress import Progress
 from hivemind.lab.simulate.recording import Recording, load
-from hivemind.lab.tune.tuning import TuningResult
+from hivemind.lab.tune.space import RecordedSettings
+from hivemind.lab.tune.tuning import TuningPlan, TuningResult
+from hivemind.scheduler.types import Price
 from hivemind.text.humanise import duration
 
 _HIVEMIND = Path(sys.executable).with_name("hivemind")
 _BRIEF = ("--trials", "4", "--seeds", "4", "--knobs", "aimd.latency_target_s,retry.base_s")
+
+Tuned = tuple[list[Recording], list[RecordedSettings], TuningResult]
 
 pytestmark = pytest.mark.usefixtures("at_a_shell")
 
@@ -52,26 +57,25 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def searches() -> dict[object, tuple[TuningResult, list[Recording]]]:
+def searches() -> dict[str, Tuned]:
     """Results of searches by what was searched, so that tests of what is done with one needn't search again."""
     return {}
 
 
 @pytest.fixture
-def searched_once(
-    in_one_process: None, monkeypatch: pytest.MonkeyPatch, searches: dict[object, tuple[TuningResult, list[Recording]]]
-) -> None:
+def searched_once(in_one_process: None, monkeypatch: pytest.MonkeyPatch, searches: dict[str, Tuned]) -> None:
     """The same search is carried out once for all tests of this module."""
-    run = tune._Tuning.run
+    run = tune._tuned
 
-    def remembered(self: tune._Tuning) -> TuningResult:
-        key = repr((self._plan, self._knobs, self._paths))
+    def remembered(
+        plan: TuningPlan, knobs: Sequence[str], paths: Sequence[Path], price: Price, progress: Progress
+    ) -> Tuned:
+        key = repr((plan, knobs, paths))
         if key not in searches:
-            searches[key] = run(self), self.recordings
-        found, self.recordings = searches[key]
-        return found
+            searches[key] = run(plan, knobs, paths, price, progress)
+        return searches[key]
 
-    monkeypatch.setattr(tune._Tuning, "run", remembered)
+    monkeypatch.setattr(tune, "_tuned", remembered)
 
 
 @pytest.mark.slow
@@ -119,21 +123,12 @@ def test_written_down(badly: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert Path("other.toml").exists()
 
 
-@pytest.mark.usefixtures("in_one_process")
-def test_time_is_up(badly: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time holds for reading, too; then nothing was tried, and nothing is recommended."""
-    monkeypatch.setattr(tune, "load", lambda *_: signal.pause())
-    out = does(capsys, "tune", str(badly), *_BRIEF, "--timeout", "0.05")
-    assert out == "Nothing is recommended: time was up before anything better was found.\n"
-
-
 @pytest.mark.parametrize(
     ("args", "told"),
     [
         (["--goal", "speed"], "--goal speed: must be wall_time, p95_wait or dollars"),
         (["--trials", "0"], "--trials 0: must be a whole number from 1 to 10,000"),
         (["--seeds", "1"], "--seeds 1: must be a whole number from 4 to 1,000"),
-        (["--timeout", "0"], "--timeout 0: must be a number of seconds above 0"),
         (["--knobs", "aimd.bta"], "aimd.bta: no such setting; did you mean aimd.beta?"),
         (["--verify"], "--verify: no such flag"),
         (["--yes"], "--yes: goes with --write"),

@@ -85,13 +85,13 @@ def found(gain: Range | None, why_not: WhyNot = "", experiment: Candidate | None
             "Nothing is recommended: of 60 candidates none is better than the recorded settings by more than luck.",
         ),
         (
-            TuningResult("wall_time", 8, (), 0.0, None, None, "interrupted"),
+            TuningResult("wall_time", 8, (), 0.0, None, None, interrupted=True),
             "Nothing is recommended: it was interrupted before anything better was found.",
         ),
         (
-            TuningResult("dollars", 8, CHANGES, 0.25, None, None, "time"),
-            "Nothing is recommended: time was up before max_concurrency 8 was validated; in the search it took 25 % off"
-            " the dollars, some of which is luck.",
+            TuningResult("dollars", 8, CHANGES, 0.25, None, None, interrupted=True),
+            "Nothing is recommended: it was interrupted before max_concurrency 8 was validated; in the search it took"
+            " 25 % off the dollars, some of which is luck.",
         ),
     ],
 )

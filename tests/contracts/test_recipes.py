@@ -23,6 +23,8 @@ from hivemind.scheduler.events import GATES, Event
 from hivemind.world.snapshot import AgentFacts, AgentView
 from hivemind_mock.provider.config import FaultConfig
 from hivemind_mock.provider.faults import Fault
+from hivemind_mock.provider.formats import FORMATS
+from hivemind_mock.provider.formats.base import ApiError, ErrorKind
 from hivemind_styles import THEME_NAMES
 
 RECIPES = re.findall(r"^\d+\. \*\*(.*?)\*\*", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.MULTILINE)
@@ -121,3 +123,5 @@ def test_a_fault_of_the_mock() -> None:
     assert names == {each.value for each in Fault}, "name it in hivemind_mock/provider/faults.py and in config.py"
     done = source("mock/hivemind_mock/provider/answer.py", "mock/hivemind_mock/provider/app.py")
     assert missing({each.name for each in Fault} - {"OVERLOADED"}, done, r"Fault\.(\w+)") == [], "say what it does"
+    errors = [ApiError(kind, "", "0" * 24) for kind in ErrorKind]
+    assert all(wire.error(error) for wire in FORMATS.values() for error in errors), "each format needs its status"

@@ -193,9 +193,9 @@ async def _read(parts: list[bytes], method: bytes, *, relayed: bool, ended: bool
     response = connection.start(method, b"GET / HTTP/1.1\r\n\r\n", b"")
     body = bytearray()
 
-    def relay(_: bytes, piece: bytes) -> None:
+    def relay(chunk: bytes, start: int) -> None:
         require(not response._chunks, "relayed past the buffer")
-        body.extend(piece)
+        body.extend(chunk[start:-2])
 
     for part in parts:
         if wire.closed:

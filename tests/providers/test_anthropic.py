@@ -7,8 +7,10 @@ import json
 
 import pytest
 import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
 
-from hivemind.providers.anthropic import Anthropic
+from hivemind.providers.anthropic import _MESSAGE, Anthropic, AnthropicReader
 from hivemind.providers.base import Facts, StreamForm, Tap
 from hivemind.providers.clients import TryAgain
 from hivemind.scheduler.types import Failure, FailureKind, Usage
@@ -257,6 +259,31 @@ def test_counts_that_cannot_be_meant(field: str, count: str) -> None:
     tap.feed(body)
     tap.end()
     assert tap.state.usage == Usage(output_tokens=5)
+
+
+COUNTS = st.one_of(st.integers(0, 10**6), st.sampled_from([-1, 10**13, "7", 1.5, None, True]))
+USAGES = st.fixed_dictionaries(
+    {},
+    optional={
+        **dict.fromkeys(("input_tokens", "output_tokens"), st.integers(0, 10**6)),
+        **dict.fromkeys(("cache_read_input_tokens", "cache_creation_input_tokens"), COUNTS),
+        "cache_creation": st.sampled_from([{}, None, {"ephemeral_1h_input_tokens": 9}, {"x": ""}]),
+        "service_tier": st.sampled_from(["standard", "priority", None, 5]),
+        "speed": st.sampled_from(["fast", None]),
+        "iterations": st.sampled_from([[], None, [{"type": "message", "output_tokens": 10**7}]]),
+    },
+)
+
+
+@given(usage=USAGES, tier=st.sampled_from(["", "fast"]))
+def test_the_usual_usage_is_read_as_any(usage: dict[str, object], tier: str) -> None:
+    """A usage as it usually is, is decoded at once, and counts as when its members are read one by one."""
+    body = json.dumps({"usage": usage}).encode()
+    at_once, singly = AnthropicReader(), AnthropicReader()
+    at_once.state.tier = singly.state.tier = tier
+    at_once.whole(body)
+    singly._count(_MESSAGE.read(body), body)
+    assert at_once.state == singly.state
 
 
 def test_refusal() -> None:

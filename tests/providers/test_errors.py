@@ -106,14 +106,14 @@ HOSTILE = {
 def test_a_hostile_error_is_read_in_part(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a megabyte that should be an error a bounded number of fields is read, and of a message its beginning."""
     fields = 0
-    decode = json_fields._decode
+    decode = json_fields.decoded
 
     def counting(reader: Any, data: Any) -> Any:
         nonlocal fields
         fields += 1
         return decode(reader, data)
 
-    monkeypatch.setattr(json_fields, "_decode", counting)
+    monkeypatch.setattr(json_fields, "decoded", counting)
     info = read_error(HOSTILE[name])
     assert fields < 2000
     assert len(info.message) <= 4096

@@ -305,3 +305,41 @@ def test_after_a_restart_tasks_mean_the_same_for_their_agents() -> None:
     assert gates(after) == ["dependency"]
     assert isinstance(after.arrive("g").refusal, Refusal)
     assert after.arrive("n").priority is Priority.LOW
+
+
+def test_a_paused_task_may_start_once_its_window_is_whole() -> None:
+    """And with it those that use the same plan, also after a restart; by hand before."""
+    hands = hands_on(*(spec(name, command=("x",)) for name in "abcd"), spec("e", "a", command=("x",)))
+    hands.apply(ClaimTask("a", "r"))
+    hands.apply(FinishTask("a", False, "used up", again=True, paused_s=100.0, others=("b", "c", "e", "none")))
+    assert [state(hands, name) for name in "abcde"] == ["paused", "paused", "paused", "ready", "waiting"]
+    assert [event.paused_s for event in hands.seen(TaskChanged)[-3:]] == [100.0] * 3
+    hands.apply(RetryTask("c"))
+    hands.wait(40.0)
+    kept, after = hands.scheduler.take_unsaved(), Hands(lane_config(slots=9))
+    after.scheduler.restore((), filter(None, kept.tasks.values()), hands.now, new_run=False)
+    for each in (hands, after):
+        assert [state(each, name) for name in "abc"] == ["paused", "paused", "ready"]
+        each.until(100.0)
+        assert [state(each, name) for name in "ab"] == ["ready", "ready"]
+
+
+def test_a_span_counts_from_when_a_task_is_first_eligible() -> None:
+    """Whatever is tried again, and after a restart; a changed deadline counts from then, too."""
+    hands = hands_on(spec("a", command=("x",)), spec("b", "a", command=("x",), deadline_s=50.0))
+    hands.scheduler.tasks.epoch = 1000.0
+    hands.wait(10.0)
+    assert hands.scheduler.tasks["b"].spec.deadline == 0
+    end(hands, "a")
+    hands.wait(10.0)
+    hands.apply(ClaimTask("b", "r"))
+    hands.apply(FinishTask("b", False, "exit code 1", again=True))
+    kept, after = hands.scheduler.take_unsaved(), Hands(lane_config(slots=9))
+    after.scheduler.restore((), filter(None, kept.tasks.values()), hands.now, new_run=False)
+    after.scheduler.tasks.epoch = 1000.0
+    for each in (hands, after):
+        found = [each.scheduler.tasks["b"].spec.deadline]
+        for deadline, deadline_s in ((None, 0.0), (0.0, 70.0), (5000.0, 0.0), (0.0, 0.0)):
+            each.apply(SetTaskPriority("b", Priority.HIGH, deadline, deadline_s))
+            found.append(each.scheduler.tasks["b"].spec.deadline)
+        assert found == [1060.0, 1060.0, 1080.0, 5000.0, 0.0]

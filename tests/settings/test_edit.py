@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hivemind.settings.write import edited
+from hivemind.settings.edit import edited
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ def test_what_cannot_be_edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     path = tmp_path / "hivemind.toml"
     path.write_text("port = 1\n")
     for damaged in ("port = 2\nrpm = 5\n", "rpm = 5\n", "port = 1\n", "port = \n"):
-        monkeypatch.setattr("hivemind.settings.write.edited", lambda text, numbers, damaged=damaged: damaged)
+        monkeypatch.setattr("hivemind.settings.edit.edited", lambda text, numbers, damaged=damaged: damaged)
         with pytest.raises(Rejected, match="its form doesn't allow rpm to be set alone; edit it by hand"):
             draft(path, {"rpm": 5})
 

@@ -149,7 +149,6 @@ async def test_what_was_used_before_prices_were_known(tmp_path: Path, killed: bo
                 await asyncio.sleep(0.05)
             found = [(await running.books(name))["ever"] for name in ("alice", None)]
     prices = Prices()
-    prices.load()
     dollars = prices.cost("anthropic", model, Usage(INPUT, 0, 0, OUTPUT))
     assert dollars is not None
     assert [(spent["dollars"], spent["unpriced"]) for spent in found] == [(pytest.approx(2 * dollars), 0)] * 2

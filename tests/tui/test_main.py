@@ -14,6 +14,7 @@ import pytest
 from hivemind.console import Console
 from hivemind.errors import UsageError
 from hivemind_mock.agents.demo import SEED, demo_agents
+from hivemind_tui.__main__ import main as program
 from hivemind_tui.loop.gc_pacing import Collector, quiet
 from hivemind_tui.program import main, sessions
 from hivemind_tui.program.sessions import RemoteProxy
@@ -90,11 +91,11 @@ def test_a_report_needs_a_screen_and_a_place(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(main, "has_screen", lambda: False)
     asked = main.parse(["--demo", "--monitor", str(tmp_path / "report.json")], {}, tmp_path)
     with pytest.raises(UsageError, match="--monitor watches the screen"):
-        main._run(asked, Collector())
+        main.run(asked, Collector())
     monkeypatch.setattr(main, "has_screen", lambda: True)
     asked = main.parse(["--demo", "--monitor", str(tmp_path / "none" / "report.json")], {}, tmp_path)
     with pytest.raises(UsageError, match="can't be written"):
-        main._run(asked, Collector())
+        main.run(asked, Collector())
 
 
 async def test_demo_without_a_screen(
@@ -120,7 +121,7 @@ async def test_demo_without_a_screen(
 
 def test_errors_are_one_line_and_a_code(capsys: pytest.CaptureFixture[str]) -> None:
     """A usage error goes to standard error as one line, exit code 2."""
-    assert main.main(["--port", "99999"]) == 2
+    assert program(["--port", "99999"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 

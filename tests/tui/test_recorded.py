@@ -15,14 +15,14 @@ from tui.kit import TERMINAL, piloted, press, seen, settle, wait_until
 from hivemind.journal.importers.making import journal_of
 from hivemind.journal.importers.tables import named_columns
 from hivemind.journal.index.player import Player
-from hivemind_tui.program import main
+from hivemind_tui.__main__ import main as program
 from hivemind_tui.replay_app import ReplayRoom
 from hivemind_tui.sources.replay import ReplaySource
 
 
 def test_without_a_screen_it_is_lines_and_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The log as it was, then what became of each agent; nothing on standard error."""
-    assert main.main(["--replay", str(write(tmp_path))]) == 0
+    assert program(["--replay", str(write(tmp_path))]) == 0
     out, err = capsys.readouterr()
     assert err == ""
     lines = out.splitlines()
@@ -36,7 +36,7 @@ def test_damage_is_reported_on_standard_error(tmp_path: Path, capsys: pytest.Cap
     """What can be read is printed, and that something can't."""
     path = write(tmp_path)
     path.write_bytes(path.read_bytes()[:-20])
-    assert main.main(["--replay", str(path)]) == 0
+    assert program(["--replay", str(path)]) == 0
     out, err = capsys.readouterr()
     assert "the last line isn't whole" in err
     assert "36 requests" in out
@@ -47,7 +47,7 @@ def test_nothing_to_read_is_one_line(tmp_path: Path, data: bytes, capsys: pytest
     """It says what is wrong, and the exit code is that of a wrong command line."""
     path = tmp_path / "j.jsonl"
     path.write_bytes(data)
-    assert main.main(["--replay", str(path)]) == 2
+    assert program(["--replay", str(path)]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert len(err.splitlines()) == 1
@@ -91,7 +91,8 @@ async def room_on(source: Path, folder: Path, columns: str = "") -> AsyncIterato
 async def test_a_key_leads_to_a_clients_next_refusal(tmp_path: Path) -> None:
     """Refusals that were retried are marks of its log, which has no pauses and no cuts; the room goes there."""
     async with room_on(SESSIONS / "claude-code-2.1.332-a", tmp_path) as (pilot, app):
-        await wait_until(pilot, lambda: app.recording.counts() == {"rate_limited": 5})
+        await wait_until(pilot, lambda: app.recording.playback().mark_count == 5)
+        assert len(app.recording.of_kind("rate_limited")) == 5
         first, second, *_ = app.recording.playback().marks
         await press(pilot, "n")
         await wait_until(pilot, lambda: app.view.snapshot.at == pytest.approx(first.at))

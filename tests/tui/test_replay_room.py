@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -26,7 +27,6 @@ from hivemind_tui.replay_app import ReplayRoom
 from hivemind_tui.sources.playback import KINDS
 from hivemind_tui.sources.replay import ReplaySource
 from hivemind_tui.widgets.line_table import Panel
-from hivemind_tui.widgets.overlay import found
 
 WIDE, NARROW = (160, 45), (80, 24)
 
@@ -135,7 +135,7 @@ async def test_a_few_keys_lead_to_a_kind_of_marks(size: tuple[int, int]) -> None
     last comes the first. The row below plays there at x8."""
     now = [0.0]
     async with replay(size=size, clock=lambda: now[0]) as (pilot, app):
-        kinds = app.recording.counts()
+        kinds = Counter(mark.kind for mark in app.recording._player.marks)
         assert "g go to mark" in seen(pilot, "footer")
         await press(pilot, "g")
         assert [kind for kind in kinds if f" {KINDS[kind].word} " not in seen(pilot, "palette")] == []
@@ -230,30 +230,6 @@ async def test_the_mouse_goes_about_on_the_timeline() -> None:
         await pilot.hover("#timeline", offset=(120, 1))
         await settle(pilot)
         assert 55 < at(app) < 65
-
-
-@pytest.mark.slow
-async def test_kinds_of_marks_are_chosen() -> None:
-    """The menu names them all with how many there are; a key hides a kind or shows it again."""
-    async with replay() as (pilot, app):
-        await press(pilot, "@kinds")
-        shown = seen(pilot, "overlay")
-        assert all(sign.word in shown for sign in KINDS.values())
-        cut = "0"  # the tenth
-        assert list(KINDS)[9] == "cut"
-        await press(pilot, cut)
-        assert app.modal_open
-        await wait_until(pilot, lambda: "4 marks" in seen(pilot, "timeline"))
-        await press(pilot, "a")
-        await wait_until(pilot, lambda: "6 marks" in seen(pilot, "timeline"))
-        await press(pilot, f"{cut} escape n")
-        await until_at(pilot, app, 45.95)
-        words = {choice.name: choice for choice in app.choices()}
-        assert "budgets" not in words  # there is none
-        assert found(app.choices(), "cuts")[0].name == "cuts"
-        await press(pilot, "home")
-        words["cuts"].run()  # also where the timeline hides them
-        await until_at(pilot, app, 30.95)
 
 
 async def written(app: ReplayRoom) -> None:

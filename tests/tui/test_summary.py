@@ -18,7 +18,7 @@ from hivemind.records import replace
 from hivemind.world.health import Histogram, Vitals
 from hivemind.world.snapshot import RecordingView, Snapshot
 from hivemind.world.verdict import judged
-from hivemind_tui.program import main
+from hivemind_tui.__main__ import main as program
 
 ROOMS = (60, 80, 200)
 
@@ -109,7 +109,7 @@ def test_it_says_why_requests_waited(tmp_path: Path, capsys: pytest.CaptureFixtu
     expected = f"requests waited {shares_text(causes)}"
     assert causes.seconds
     assert expected in summary(snapshot, journal, None, causes=causes)
-    assert main.main(["--replay", str(journal.path)]) == 0
+    assert program(["--replay", str(journal.path)]) == 0
     assert "requests waited " in capsys.readouterr().out
     journal.path.write_bytes(b"no journal")
     assert wait_causes_of(journal) == wait_causes_of(None) == WaitCauses()
@@ -130,7 +130,7 @@ def test_the_commands_work_as_printed(
     show, report = (shlex.split(row) for row in rows[-2:])
     assert ("20261121-140000-8765" in show) is (place != "elsewhere")
     assert show[:2] == ["hivemind-tui", "--replay"]
-    assert main.main(show[1:]) == 0
+    assert program(show[1:]) == 0
     assert "36 requests" in capsys.readouterr().out
     if room == 80:
         assert report[:2] == ["hivemind", "report"]

@@ -77,7 +77,7 @@ class Pane:
 @pytest.fixture
 def pane(tmp_path: Path) -> Iterator[Pane]:
     """The demo, in a pane of 160 by 45."""
-    program = f"{sys.executable} -c 'import sys; from hivemind_tui.program.main import main; sys.exit(main())'"
+    program = f"{sys.executable} -c 'import sys; from hivemind_tui.__main__ import main; sys.exit(main())'"
     pane = Pane(tmp_path / "tmux", f"cd {tmp_path} && exec {program} --demo --port 0", (160, 45))
     try:
         yield pane

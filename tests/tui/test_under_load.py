@@ -25,7 +25,7 @@ GAP_MS = 1000.0
 SPOILED = f"""
 import sys
 from hivemind_tui.app import ControlRoom
-from hivemind_tui.program.main import main
+from hivemind_tui.__main__ import main
 
 def spoiled(self, tick=ControlRoom._tick, crashes=[]):
     if len(self.source.snapshot().slots) == {STREAMS} and len(crashes) < 2:
@@ -40,7 +40,7 @@ sys.exit(main())
 
 FULL = """
 import os, sys
-from hivemind_tui.program.main import main
+from hivemind_tui.__main__ import main
 from hivemind_tui.program.supervisor import Supervisor
 
 async def drain(self, proxy, timeout_s, of=Supervisor.drain):

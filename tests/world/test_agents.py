@@ -314,6 +314,14 @@ def test_a_view_has_each_value_in_its_place() -> None:
     shared = set(AgentView.__struct_fields__) & set(AgentState.__struct_fields__)
     own = {"task": "build", "state": "ended", "in_flight": 0, "queued": 0, "last_seen_s": 3.0, "boosted_for_s": 5.0}
     expected = {name: getattr(agent, name) for name in shared} | own
-    expected |= {"unpriced": USED.total - 7, "waiting_s": 0.0, "sent_s": 0.0, "activity": (3,), "machines": ()}
+    expected |= {
+        "unpriced": USED.total - 7,
+        "waiting_s": 0.0,
+        "sent_s": 0.0,
+        "activity": (3,),
+        "machines": (),
+        "paced_s": 0.0,
+        "paused_s": 0.0,
+    }
     expected |= {"error_s": 3.0, "error_over": True, "refused_s": 2.0, "warm_s": 5.0}
     assert asdict(view) == expected

@@ -11,12 +11,11 @@ from hivemind.journal.index.activity import Mark
 from hivemind.records import replace
 from hivemind.text.humanise import short_plural
 from hivemind_tui.app import ControlRoom
-from hivemind_tui.commands.dialogs import kind_key, kinds_menu
 from hivemind_tui.commands.queue import Intent
 from hivemind_tui.keys import keymap
 from hivemind_tui.panels.timeline_strip import Scrubber
 from hivemind_tui.render.format import clock, percent
-from hivemind_tui.sources.playback import ALSO, FAST, GOALS, HOW, KINDS, READ_ONLY, Playback, moment_of
+from hivemind_tui.sources.playback import ALSO, FAST, GOALS, HOW, READ_ONLY, Playback, moment_of
 from hivemind_tui.sources.replay import ReplaySource, text_of_mark
 from hivemind_tui.state.view import View
 from hivemind_tui.widgets.overlay import Choice
@@ -159,11 +158,6 @@ class ReplayRoom(ControlRoom):
             self.complain(f"no {GOALS[kind].word} in this recording")
         self._moved()
 
-    def action_play_to_mark(self) -> None:
-        if not self.recording.play_to_mark():
-            self.complain(_none_further(self.recording.playback(), 1))
-        self._moved()
-
     def action_edge(self, index: int) -> None:
         if self.view.page == "whatif":
             self.action_row(index)
@@ -208,20 +202,6 @@ class ReplayRoom(ControlRoom):
     def _go_to(self, at: float) -> None:
         self.recording.go(at)
         self._moved()
-
-    def action_kinds(self) -> None:
-        """Open a menu in which each key shows or hides a kind of marks."""
-        rows = kinds_menu(self._board.pen, self.recording.kinds, self.recording.counts())
-        choices = {
-            kind_key(number): partial(self._toggle_kinds, frozenset({kind})) for number, kind in enumerate(KINDS, 1)
-        }
-        every = frozenset(KINDS)
-        self.ask("Marks", rows, choices | {"a": partial(self._toggle_kinds, every - self.recording.kinds or every)})
-
-    def _toggle_kinds(self, turned: frozenset[str]) -> None:
-        self.recording.show_kinds(self.recording.kinds ^ turned)
-        self._moved()
-        self.action_kinds()
 
 
 def _none_further(now: Playback, step: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
@@ -12,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from hivemind.agents.plans import values
 from hivemind.agents.worktrees import WantedWorktree
+from hivemind.records import replace
 from hivemind.scheduler.tasks import Tasks
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.text.amounts import WantedBudget
@@ -100,7 +102,8 @@ class PlannedTask(TaskSettings):
             on_failure=self.on_failure,
             attempts=self.restarts + 1,
             planned=True,
-            deadline=self.deadline or 0.0,
+            deadline=0.0 if self.deadline is None else self.deadline.at,
+            deadline_s=0.0 if self.deadline is None else self.deadline.span_s,
         )
 
 
@@ -131,10 +134,15 @@ class Plan:
         """Return the tasks for the graph."""
         return [task.spec(self.name) for task in self.tasks.values()]
 
+    def deadlines(self) -> dict[str, str]:
+        """Return the deadlines in the plan's words, by task."""
+        return {name: task.deadline.text for name, task in self.tasks.items() if task.deadline is not None}
+
     def order(self) -> list[PlannedTask]:
         """Return the tasks in the order in which they would run one at a time."""
-        graph, found = Tasks(), []
-        ready = [(task.rank, task.spec.id) for task in graph.submit(self.specs())]
+        graph, found, now = Tasks(), [], time.time()
+        specs = [replace(each, deadline=now + each.deadline_s) if each.deadline_s else each for each in self.specs()]
+        ready = [(task.rank, task.spec.id) for task in graph.submit(specs)]
         heapify(ready)
         while ready:
             rank, name = heappop(ready)

@@ -11,7 +11,7 @@ import shlex
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, PlainValidator, ValidationInfo
 
@@ -19,7 +19,7 @@ from hivemind.agent_names import BadName, normalised, same
 from hivemind.agents.plans.document import kind_of
 from hivemind.scheduler.types import Priority
 from hivemind.text.amounts import WantedBudget, parse_budget
-from hivemind.text.deadlines import parse_deadline
+from hivemind.text.deadlines import parse_deadline, span_of
 from hivemind.text.humanise import did_you_mean
 
 T = TypeVar("T")
@@ -111,12 +111,23 @@ def _seconds(*, zero: bool) -> Callable[[object], float]:
     return read
 
 
-def _deadline(value: object, info: ValidationInfo) -> float:
+class WantedDeadline(NamedTuple):
+    """A deadline, as a plan says it: a moment, or a span from when the task may first be started; 0: the other one."""
+
+    text: str
+    at: float
+    """In seconds since the epoch."""
+    span_s: float
+
+
+def _deadline(value: object, info: ValidationInfo) -> WantedDeadline:
     given = text(value)
     try:
-        return parse_deadline(given, time.time(), passed=(info.context or {})["begun"])
+        at = parse_deadline(given, time.time(), passed=(info.context or {})["begun"])
     except ValueError as error:
         raise ValueError(f"{given[:40]}: {error}") from None
+    span_s = span_of(given)
+    return WantedDeadline(given, at, 0.0) if span_s is None or span_s == at else WantedDeadline(given, 0.0, span_s)
 
 
 def _budget(value: object) -> WantedBudget:
@@ -194,7 +205,7 @@ Argument = Annotated[str, PlainValidator(_argument)]
 Command = Annotated[tuple[Argument, ...], BeforeValidator(_split), AfterValidator(_runnable)]
 Folder = Annotated[Path, PlainValidator(lambda value: Path(text(value)).expanduser())]
 Seconds = Annotated[float | None, PlainValidator(_seconds(zero=False))]
-Deadline = Annotated[float | None, PlainValidator(_deadline)]
+Deadline = Annotated[WantedDeadline | None, PlainValidator(_deadline)]
 Delay = Annotated[float, PlainValidator(_seconds(zero=True))]
 Budget = Annotated[WantedBudget | None, PlainValidator(_budget)]
 Tokens = Annotated[int, PlainValidator(_tokens)]

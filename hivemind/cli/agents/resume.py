@@ -279,13 +279,13 @@ async def with_task(session: Session, task: str | None, running: Coroutine[Any, 
     with contextlib.closing(running):
         found = (await session.ask(lambda client: client.tasks())).tasks if task is not None else ()
         state = next((each for each in found if each.spec.id == task), None)
-        if state is None or state.state not in ("failed", "ready"):
+        if state is None or state.state not in ("failed", "ready", "paused"):
             return await running
         name = state.spec.id
         if state.state == "failed":
             await session.order(RetryTask(name), _WHO)
         await session.order(ClaimTask(name, f"resume-{os.getpid()}-{secrets.token_hex(4)}"), _WHO)
-        end = FinishTask(name, False, state.note, again=state.state == "ready")
+        end = FinishTask(name, False, state.note, again=state.state != "failed")
         try:
             outcome = await running
             code = outcome.exit_code

@@ -45,15 +45,13 @@ def sentence(found: TuningResult) -> str:
         assert promise.gain is not None
         would = "would take" if len(promise.changes) == 1 else "together would take"
         return f"{_named(promise.changes)} {would} about {range_text(promise.gain)} off the {name}."
-    if found.stopped and promise is None:
-        why = "it was interrupted" if found.stopped == "interrupted" else "time was up"
+    if found.interrupted and promise is None:
         if not found.kept:
-            return f"Nothing is recommended: {why} before anything better was found."
-        changes = _named(found.kept)
-        took = percent(found.searched)
+            return "Nothing is recommended: it was interrupted before anything better was found."
+        changes, took = _named(found.kept), percent(found.searched)
         return (
-            f"Nothing is recommended: {why} before {changes} was validated; in the search it took {took} off the"
-            f" {name}, some of which is luck."
+            f"Nothing is recommended: it was interrupted before {changes} was validated; in the search it took {took}"
+            f" off the {name}, some of which is luck."
         )
     if promise is None and found.experiment is not None and found.experiment.beyond:
         changes, might = _named(found.experiment.changes), percent(found.experiment.gain)
@@ -210,7 +208,7 @@ def as_json(
         "goal": found.goal,
         "journals": [each.name for each in recordings],
         "trials": found.trials,
-        "stopped": found.stopped,
+        "stopped": "interrupted" if found.interrupted else "",
         "why_not": promise.why_not if promise is not None else "" if found.kept else "nothing",
         "changes": {each.name: each.value for each in found.kept},
         "recorded": {each.name: values_of(each.name, began) for each in found.kept},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
@@ -14,7 +15,7 @@ from hivemind.cli.plugin import Command
 from hivemind.console import print_note, printable
 from hivemind.errors import UsageError
 from hivemind.scheduler.commands import some
-from hivemind.text.humanise import count, did_you_mean, dollars, exit_text, short_duration
+from hivemind.text.humanise import count, did_you_mean, dollars, exit_text, moment, short_duration
 from hivemind.text.table import Cell, TextColumn, lines, width
 from hivemind.world.order import gravest_first
 from hivemind.world.snapshot import AGENT_STATES, AgentView
@@ -144,14 +145,18 @@ def _row(agent: AgentView, before: str) -> list[Cell | str]:
         before + printable(agent.name),
         Cell(WORDS.get(_state(agent), _state(agent)), _STATES.get(agent.state, "")),
         agent.priority.name.lower(),
-        short_duration(agent.waiting_s) if agent.waiting_s else "",
+        (short_duration(agent.waiting_s) if agent.waiting_s else "") + _until("paced", agent.paced_s),
         f"{agent.requests:,}",
         count(agent.usage.total),
         dollars(agent.dollars, agent.unpriced),
         budget_share(agent.budget),
-        printable(agent.task or ""),
+        printable(agent.task or "") + _until("paused", agent.paused_s),
         Cell(ended.removeprefix("exit code ").removeprefix("killed by "), "bad" if agent.exit_code else ""),
     ]
+
+
+def _until(what: str, left_s: float) -> str:
+    return f" {what} until {moment(now := time.time(), now + left_s)}" if left_s else ""
 
 
 def _state(agent: AgentView) -> str:

@@ -15,7 +15,7 @@ from hivemind.cli import client
 from hivemind.cli.plugin import Command
 from hivemind.console import printable
 from hivemind.scheduler.events import LaneState, WindowState
-from hivemind.text.humanise import count, dollars, duration, level, plural, rate, share, size
+from hivemind.text.humanise import count, dollars, duration, level, moment, plural, rate, share, size
 from hivemind.text.table import Cell, TextColumn, lines, styled, width
 from hivemind.world.health import Vitals
 from hivemind.world.snapshot import Alarm, FleetView, RecordingView, Snapshot
@@ -123,7 +123,7 @@ def shown(part: SnapshotPart, room: int | None) -> list[str]:
         ("tokens", count(usage.total), parts),
         ("cost", dollars(totals.dollars, totals.unpriced), unpriced),
         ("agents", str(len(world.agents)), _by_state(WORDS.get(agent.state, agent.state) for agent in world.agents)),
-        ("tasks", number, _by_state((task.state for task in world.tasks), TASK_STATES) + _eta(world)),
+        ("tasks", number, _by_state((task.state for task in world.tasks), TASK_STATES) + _paused(world) + _eta(world)),
     ]
     text += [f"{name:10}{value:>9}  {text}".rstrip() for name, value, text in rows if name != "tasks" or world.tasks]
     if world.work:
@@ -196,6 +196,11 @@ def _vitals(world: Snapshot) -> Iterator[tuple[str, str, str]]:
 def _rounded(seconds: float) -> str:
     """Return a quantile to two figures, which is as exact as it is."""
     return duration(float(f"{seconds:.2g}"))
+
+
+def _paused(world: Snapshot) -> str:
+    paused_s = max((task.paused_s for task in world.tasks), default=0.0)
+    return f" (the paused until {moment(now := time.time(), now + paused_s)})" if paused_s else ""
 
 
 def _eta(world: Snapshot) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Callable
 
 from hivemind.cli import changes, client
 from hivemind.cli.plugin import Command
@@ -33,14 +34,19 @@ _COLUMNS = (
 )
 
 
+def _for_agent(help: str) -> Callable[[argparse.ArgumentParser], None]:
+    """Return what gives a command an agent as its argument."""
+
+    def configure(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("agent", metavar="AGENT", help=help)
+        client.add_flags(parser)
+
+    return configure
+
+
 def _pause(namespace: argparse.Namespace) -> int:
     done = "all requests wait; streams in flight go on"
     return changes.send_command(namespace, done, "PauseAdmissions", paused=True)
-
-
-def _configure_hold(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("agent", metavar="AGENT", help="its requests wait in the queue; streams in flight go on")
-    client.add_flags(parser)
 
 
 def _hold(namespace: argparse.Namespace) -> int:
@@ -48,20 +54,10 @@ def _hold(namespace: argparse.Namespace) -> int:
     return changes.send_command(namespace, done, "PauseAgent", agent=namespace.agent, paused=True)
 
 
-def _configure_stop(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("agent", metavar="AGENT", help="what it has in flight ends, what comes is refused")
-    client.add_flags(parser)
-
-
 def _stop(namespace: argparse.Namespace) -> int:
     return changes.send_command(
         namespace, f"{namespace.agent} is stopped", "StopAgent", agent=namespace.agent, stopped=True
     )
-
-
-def _configure_release(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("agent", metavar="AGENT", help="its requests are sent again, though it was held or stopped")
-    client.add_flags(parser)
 
 
 def _release(namespace: argparse.Namespace) -> int:
@@ -201,9 +197,9 @@ def _note(namespace: argparse.Namespace) -> int:
 
 
 pause = Command(client.add_flags, _pause)
-hold = Command(_configure_hold, _hold)
-release = Command(_configure_release, _release)
-stop = Command(_configure_stop, _stop)
+hold = Command(_for_agent("its requests wait in the queue; streams in flight go on"), _hold)
+release = Command(_for_agent("its requests are sent again, though it was held or stopped"), _release)
+stop = Command(_for_agent("what it has in flight ends, what comes is refused"), _stop)
 cut = Command(_configure_cut, _cut)
 circuit = Command(_configure_circuit, _circuit)
 ack = Command(_configure_ack, _ack)

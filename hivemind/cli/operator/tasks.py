@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import time
 
 from hivemind.api_types import NOBODY, TasksPart, TaskState
 from hivemind.cli import changes, client
@@ -15,7 +16,7 @@ from hivemind.parser import Parser
 from hivemind.scheduler.tasks import OPEN
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.text.amounts import WantedBudget, parse_budget
-from hivemind.text.humanise import count
+from hivemind.text.humanise import count, moment
 from hivemind.text.table import Cell, TextColumn, lines, width
 
 _COLUMNS = (
@@ -27,14 +28,15 @@ _COLUMNS = (
     TextColumn("AFTER", cut=True, spare=4),
     TextColumn("NOTE", cut=True),
 )
-_STATES = {"running": "good", "done": "dim", "failed": "bad", "blocked": "bad", "skipped": "warn", "cancelled": "warn"}
+_STATES = {"running": "good", "done": "dim", "failed": "bad", "blocked": "bad"}
+_STATES |= dict.fromkeys(("paused", "skipped", "cancelled"), "warn")
 _SUBMIT = "Add a task. A runner starts the command; of a task without one, report how it went with done or fail."
 _CHANGES = {"cancel": ("CancelTask", "is cancelled"), "retry": ("RetryTask", "will be tried again")}
 _SUMMARIES = {
     "done": "a running task ended well",
     "fail": "a running task ended badly",
     "cancel": "a task isn't wanted any more",
-    "retry": "a task that failed, or was cancelled, is to be tried again",
+    "retry": "a task that failed, was cancelled or is paused is to be tried again",
 }
 _PRIORITIES = [each.name.lower() for each in Priority]
 
@@ -93,8 +95,14 @@ def _row(task: TaskState) -> list[Cell | str]:
         # A try that was paused, or whose runner ended, isn't one of those that may fail.
         f"{task.attempt} of {spec.attempts}" if 0 < task.attempt <= spec.attempts else f"{task.attempt or ''}",
         ", ".join(spec.after) if task.state in OPEN else "",
-        printable(task.note) if task.note or task.attended else "no runner",
+        _note(task),
     ]
+
+
+def _note(task: TaskState) -> str:
+    if task.paused_s:
+        return f"until {moment(now := time.time(), now + task.paused_s)}: {printable(task.note)}"
+    return printable(task.note) if task.note or task.attended else "no runner"
 
 
 def _submit(namespace: argparse.Namespace) -> int:

@@ -97,7 +97,6 @@ def make_plan(
     if not requests:
         raise UsageError(f"none of the requests can be made up: their path is {unsupported.most_common(1)[0][0]}")
     prices = Prices()
-    prices.load()
     cost = estimate(requests, "generic" if target is None else target.provider, prices.cost)
     return LoadTestPlan(journal.began.journal, target, speed, requests, unsupported, cost)
 

@@ -118,7 +118,7 @@ class RunFold:
             case ev.AgentEnded():
                 agent = self._agent(event.agent)
                 agent.exit_code = event.exit_code
-                agent.died = bool(event.exit_code) and not event.asked and not agent.stopped
+                agent.died = bool(event.exit_code) and not (event.asked or event.paused or agent.stopped)
             case Carried():
                 self._carried(event, at)
 

@@ -49,8 +49,8 @@ class _Bucket(Struct):
 class Series:
     """A step function of time, kept as mean and maximum of at most so many buckets. Times must not decrease."""
 
-    def __init__(self, most: int = BUCKETS) -> None:
-        self.width_s = _FINEST_S
+    def __init__(self, most: int = BUCKETS, finest_s: float = _FINEST_S) -> None:
+        self.width_s = finest_s
         self._most = most
         self._value: float | None = None
         self._at = 0.0

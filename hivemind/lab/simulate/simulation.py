@@ -46,7 +46,7 @@ _SHORTEST_S = 2e-6
 PROGRESS_S = 1.0
 """Between two progress reports of a stream, of which there are at most :data:`MOST_PROGRESS`."""
 MOST_PROGRESS = 8
-_HELD = frozenset({"waiting", "blocked"})
+_HELD = frozenset({"waiting", "blocked", "paused"})
 """States of tasks that can't be claimed yet."""
 SAMPLE_S = 1.0
 """Between two samples of the gauges."""

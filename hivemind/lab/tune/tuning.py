@@ -33,8 +33,6 @@ _AT_ONCE = 8
 """Candidates per batch, independent of the number of cores, so that a seed gives the same search everywhere."""
 _WORTH_A_CHANGE = 0.1
 """One more change has to add at least this share to the gain."""
-_SEARCH, _CHOOSE = 0.6, 0.8
-"""Shares of a limited time by which the search and the choice end; the rest is for validation."""
 _SOME = 0.002
 """A candidate that gains less in each of the first draws isn't tried on more."""
 _STAGE, _SEED = 10_000, 100_000
@@ -42,10 +40,6 @@ _STAGE, _SEED = 10_000, 100_000
 _CERTAIN = 1.0
 """Standard errors below the mean at which candidates are ranked."""
 Stage = Literal["search", "choose", "check"]
-
-
-class TimeIsUp(BaseException):
-    """The time for tuning is over. Not an `Exception`, because nothing but the end may handle it."""
 
 
 class TuningPlan(Struct, frozen=True):
@@ -97,8 +91,7 @@ class TuningResult(Struct, frozen=True):
     """None: nothing to validate, or ended before that."""
     experiment: Candidate | None
     """What to try on live traffic, where the recording can't tell."""
-    stopped: Literal["", "interrupted", "time"] = ""
-    """Why it ended early."""
+    interrupted: bool = False
 
     @property
     def recommended(self) -> bool:
@@ -124,8 +117,6 @@ class Tuner(Struct):
     knobs: Sequence[str]
     plan: TuningPlan
     tell: Callable[[TuningProgress], object] = lambda _: None
-    spent: Callable[[], float] = lambda: 0.0
-    """Returns the used share of the time."""
     _seen: dict[tuple[int, Changes], Candidate | None] = field(default_factory=dict)
     _before: dict[int, list[Figures]] = field(default_factory=dict)
     """By first draw of a stage, the runs with the recorded settings."""
@@ -134,23 +125,21 @@ class Tuner(Struct):
     _promise: Promise | None = None
 
     def run(self) -> TuningResult:
-        """Search, choose and validate. Ctrl-C, or the end of the time, gives the best so far."""
-        stopped: Literal["", "interrupted", "time"] = ""
+        """Search, choose and validate. Ctrl-C gives the best so far."""
+        interrupted = False
         try:
             self._search()
-            stopped = "time" if self._is_over(_SEARCH) else ""
             finalists = self._choose()
             if finalists:
                 self._best = finalists[0]
                 self._validate(finalists)
         except KeyboardInterrupt:
-            stopped = "interrupted"
-        except TimeIsUp:
-            stopped = "time"
+            interrupted = True
         promise = self._promise
         changes = promise.changes if promise is not None else self._best.changes if self._best is not None else ()
         searched = self._found[changes].gain if changes in self._found else 0.0
-        return TuningResult(self.plan.goal, len(self._found), changes, searched, promise, self._experiment(), stopped)
+        experiment = self._experiment()
+        return TuningResult(self.plan.goal, len(self._found), changes, searched, promise, experiment, interrupted)
 
     # --- Stages --------------------------------------------------------------------------------------------------
 
@@ -159,7 +148,7 @@ class Tuner(Struct):
         self._look_at([(each,) for each in single_changes(self.knobs, self.recorded)])
         for _ in range(_MOST_CHANGES - 1):
             best = self._best
-            if best is None or self._is_over(_SEARCH):
+            if best is None:
                 return
             self._look_at([self._replaced(best.changes, each) for each in neighbours(best.changes[-1], self.recorded)])
             best = self._best or best
@@ -171,9 +160,9 @@ class Tuner(Struct):
                 return
 
     def _look_at(self, candidates: Iterable[Changes]) -> None:
-        """Try candidates in batches, as far as there are trials and time left."""
+        """Try candidates in batches, as far as there are trials left."""
         new = [each for each in dict.fromkeys(candidates) if each not in self._found and agree(each, self.recorded)]
-        while new and len(self._found) < self.plan.trials and not self._is_over(_SEARCH):
+        while new and len(self._found) < self.plan.trials:
             count = min(_AT_ONCE, self.plan.trials - len(self._found))
             batch, new = new[:count], new[count:]
             screened = [each for each in self._tried(batch, 0, SCREENED) if each is not None]
@@ -186,8 +175,8 @@ class Tuner(Struct):
     def _choose(self) -> list[Candidate]:
         """Return the best few, compared on other draws, the best first."""
         ranked = self._ranked()[:FINALISTS]
-        if not ranked or self._is_over(_CHOOSE):
-            return ranked
+        if not ranked:
+            return []
         self._report("choose")
         again = [each for each in self._tried([each.changes for each in ranked], 2, CHOSEN) if each is not None]
         left = sorted(filter(_is_good, again), key=_order)
@@ -279,9 +268,6 @@ class Tuner(Struct):
         reduced = REDUCED[self.plan.goal]
         one, two = (max(reduced.of(run) or 0.0, reduced.least) for run in (before, after))
         return math.log(one / two)
-
-    def _is_over(self, share: float) -> bool:
-        return self.spent() >= share
 
     def _report(self, stage: Stage, done: int | None = None, of: int = 0) -> None:
         best = 0.0 if self._best is None else self._best.gain

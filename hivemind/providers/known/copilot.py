@@ -52,7 +52,7 @@ PROVIDER = Provider(
             says=(),
             used=(("premium_interactions", 0.687), ("weekly", 0.11)),
             header=r"x-(?:quota-snapshot|usage-ratelimit)-(?P<window>[a-z_]+)(?P<field>)",
-            fields={"": "quota"},
+            fields=(("", "quota"),),
             source="https://github.com/microsoft/vscode-copilot-chat (processQuotaHeaders)",
             seen="2026-08",
         ),

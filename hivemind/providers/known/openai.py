@@ -101,10 +101,10 @@ PROVIDER = Provider(
             used=(("primary", 0.73), ("secondary", 0.09)),
             header=r"x-codex-(?P<window>primary|secondary)-"
             r"(?P<field>used-percent|window-minutes|reset-after-seconds|reset-at)",
-            fields={
-                **{"used-percent": "percent", "window-minutes": "minutes"},
-                **{"reset-after-seconds": "reset", "reset-at": "reset"},
-            },
+            fields=(
+                *(("used-percent", "percent"), ("window-minutes", "minutes")),
+                *(("reset-after-seconds", "reset"), ("reset-at", "reset")),
+            ),
             source="https://github.com/openai/codex (codex-rs/core/src/client.rs)",
             seen="2026-08",
         ),

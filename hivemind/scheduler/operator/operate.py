@@ -129,7 +129,7 @@ class Operator:
                 cmd.check_exit_code(exit_code)
                 agent.ended = True
                 kept = any(each.kept_until > now for each in self._agents.parts_of(agent))
-                self._emit(AgentEnded(now, name, exit_code, asked or kept))
+                self._emit(AgentEnded(now, name, exit_code, asked, kept))
 
     def _boost(self, agent: Agent, for_s: float, now: float) -> None:
         if not 0 <= for_s <= LONGEST_BOOST_S:

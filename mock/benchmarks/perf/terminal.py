@@ -19,7 +19,7 @@ from benchmarks.perf.clients import PATIENCE_S
 from benchmarks.perf.servers import UNLIMITED
 from benchmarks.perf.target import PerfError, Target
 
-PROGRAM = "import sys; from hivemind_tui.program.main import main; sys.exit(main())"
+PROGRAM = "import sys; from hivemind_tui.__main__ import main; sys.exit(main())"
 _ROWS, _COLUMNS = 45, 160
 _ADDRESS = re.compile(rb"(http://127\.0\.0\.1:\d+)/agent/")
 _KEPT = 1 << 20

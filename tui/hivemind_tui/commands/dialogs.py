@@ -178,31 +178,6 @@ def write_question(draft: Draft) -> Rows:
     return question([[(str(draft.path), "strong")], [], *lines], yes)
 
 
-def kinds_menu(pen: Pen, shown: Collection[str], counts: Mapping[str, int]) -> Rows:
-    """Return the menu of a timeline's marks: what each is of, how many there are, and whether they are shown."""
-    rows: Rows = []
-    for number, (kind, of) in enumerate(KINDS.items(), 1):
-        key = kind_key(number)
-        action, visible = call("app.answer", key), kind in shown
-        rows.append(
-            [
-                linked(f" {key}  ", "accent", action),
-                (f"{getattr(pen.glyphs, of.glyph)} ", of.role if visible else "dim"),
-                linked(f"{of.word:<10}", "strong" if visible else "dim", action),
-                (f"{counts.get(kind, 0):>6}  ", "text"),
-                ("shown   ", "ok") if visible else ("hidden  ", "dim"),
-                (of.meaning, "dim"),
-            ]
-        )
-    every = choice("a", "all of them", "or only those hidden now")
-    return question(rows, every, otherwise="any other key closes the menu")
-
-
-def kind_key(number: int) -> str:
-    """Return the key of a kind of marks by its number from 1: the tenth has 0."""
-    return str(number % 10)
-
-
 def _in_flight(count: int) -> str:
     if count == 0:
         return "nothing is in flight"

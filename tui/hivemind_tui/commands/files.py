@@ -125,7 +125,7 @@ class FileActions(Room):
 
     def _play_back(self, path: Path) -> None:
         if self.has_terminal:
-            self.aside = (*_program("hivemind_tui.program.main"), "--replay", str(path))
+            self.aside = (*_program("hivemind_tui.__main__"), "--replay", str(path))
             self.exit("aside")
         else:
             self.complain(f"a browser can't show it here; in a terminal: hivemind-tui --replay {path.stem}")

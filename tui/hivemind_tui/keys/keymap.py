@@ -99,8 +99,6 @@ KEYS: tuple[Key, ...] = (
     _time("event_before", "", "event(-1)", "event", "to the event before"),
     _time("faster", "greater_than_sign", "speed(1)", "speed", "faster, up to x64", pair="< >"),
     _time("slower", "less_than_sign", "speed(-1)", "speed", "slower, down to x0.25"),
-    _time("play_to_mark", "", "play_to_mark", "play to mark", "play to the next mark and stop"),
-    _time("kinds", "", "kinds", "marks", "choose the kinds of marks to show"),
     _time("loop_from", "", "loop(0)", "loop", "begin a loop here"),
     _time("loop_to", "", "loop(1)", "loop", "end the loop here, and repeat it"),
     _time("unloop", "", "unloop", "no loop", "remove the loop"),

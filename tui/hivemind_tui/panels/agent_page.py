@@ -69,7 +69,11 @@ def state_fact(agent: AgentView, pen: Pen) -> Fact:
         chunks.append((1, [(f"{pen.glyphs.stop} stopped", "bad")]))
     chunks.append((2, [*counted(f"{agent.in_flight}", "in flight, "), *counted(f"{agent.queued}", "queued")]))
     chunks += [(2, named("process", *ran))] if ran is not None else []
+    if agent.paced_s:
+        chunks.append((1, [(f"{pen.glyphs.clock} paced for {short_duration(agent.paced_s)}", "wait")]))
     chunks += [(2, named("task", agent.task))] if agent.task is not None else []
+    if agent.paused_s:
+        chunks.append((1, [(f"paused for {short_duration(agent.paused_s)}", "wait")]))
     return Fact(0, "state", [*chunks, (3, named("seen", f"{short_duration(agent.last_seen_s)} ago"))])
 
 

@@ -151,7 +151,7 @@ def _piece(task: TaskView, *, last: bool, pen: Pen) -> Span:
     """Return how an attempt is drawn: each before the last one failed, or was cut short."""
     if last and task.state == "running":
         return pen.glyphs.stream, "ok"
-    if not last or task.state in ("failed", "ready", "blocked"):
+    if not last or task.state in ("failed", "ready", "paused", "blocked"):
         return pen.glyphs.lost, "bad"
     return pen.glyphs.sent, "info" if task.state == "done" else "dim"
 

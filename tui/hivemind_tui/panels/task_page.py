@@ -13,10 +13,10 @@ from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_du
 from hivemind.world.snapshot import TaskView
 from hivemind_tui.panels.agent_page import key_hint
 from hivemind_tui.panels.agent_table import number
-from hivemind_tui.render.format import fit, wrapped
+from hivemind_tui.render.format import wrapped
 from hivemind_tui.render.glyphs import PRIORITIES, TASK_SIGNS, task_sign
-from hivemind_tui.render.pen import Chunk, Pen, Row, Span, call, fitting, linked
-from hivemind_tui.render.rows import described, labelled, named, signs
+from hivemind_tui.render.pen import Chunk, Pen, Row, Span, call, linked
+from hivemind_tui.render.rows import LABEL, Fact, described, flowing, signs
 from hivemind_tui.render.table import Column, Rows, Table, sorted_by
 from hivemind_tui.render.table import render as render_table
 from hivemind_tui.state.lists import ENDED, TASK_KEYS
@@ -38,14 +38,17 @@ _ABOUT = (
     ("agents", "An agent submits work for others with hm.submit, a tool of `hivemind mcp`."),
     ("here", "This page then lists them, with when each ran and when all will be done; + - change how urgent one is."),
 )
-_COUNTED = ("running", "failed", "ready", "waiting", "blocked", "done", "skipped", "cancelled")
+_COUNTED = ("running", "failed", "paused", "ready", "waiting", "blocked", "done", "skipped", "cancelled")
 _NONE = "No task yet. `hivemind batch plan.yaml` submits some; agents can with `hivemind mcp`."
+_TOLD = ("failed", "paused", "blocked")
 _LABEL = 10
-_TALL = 18
-"""Rows from which the card has a row for every fact."""
+_NEAR = 30
+"""Most tasks before and after it that are named."""
 _CUT = 3
 """Rows of what tasks are that an empty page can do without."""
 _BAR = 16
+_ANY = 18
+"""Any height at which a panel has its frame."""
 Near = Sequence[tuple[str, str]]
 """Other tasks and their states, those that aren't done first."""
 
@@ -72,7 +75,11 @@ def _short(task: TaskView, text: str) -> str:
 
 
 def _note(task: TaskView, _pen: Pen) -> Span:
-    return _short(task, task.note), task_sign(task.state).role if task.state in ("failed", "blocked") else "dim"
+    return _short(task, _why(task)), task_sign(task.state).role if task.state in _TOLD else "dim"
+
+
+def _why(task: TaskView) -> str:
+    return f"for {short_duration(task.paused_s)} more: {task.note}" if task.paused_s else task.note
 
 
 TASKS: Table[TaskView] = Table(
@@ -114,7 +121,7 @@ def rows_wanted(view: View, width: int, pen: Pen) -> int:
     """Return how many rows the panel has use for beside its head and box: a row for each task, or what tasks are."""
     if view.snapshot.tasks:
         return len(view.tasks)
-    return len(described(_ABOUT, pen.body_size(width, _TALL)[0], _LABEL)) - 1
+    return len(described(_ABOUT, pen.body_size(width, _ANY)[0], _LABEL)) - 1
 
 
 def _with_waits(states: Mapping[str, str]) -> Table[TaskView]:
@@ -144,7 +151,7 @@ def _counts(view: View, room: int) -> str:
 
 
 def render_card(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """Return the panel's rows: one fact a row where it is tall, the same facts side by side where it is short."""
+    """Return the panel's rows: facts over several rows where there is room; the least needed are left out."""
     cells, rows = pen.body_size(width, height)
     task = view.task
     if task is None:
@@ -155,11 +162,14 @@ def render_card(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     before = _open_first([(name, known.get(name, "done")) for name in task.after])
     after = _open_first([(each.id, each.state) for each in view.snapshot.tasks if task.id in each.after])
     keys = [(name, what) for name, what in effects(task) if view.live or name == "open"]
-    if rows >= _TALL:
-        body = _tall(task, before, after, [key_hint(name, what, 6) for name, what in keys], cells, rows, pen)
-    else:
-        body = _compact(task, before, after, [key_hint(name, what) for name, what in keys], cells, pen)
-    return pen.frame(f"Task {task.id}", f"batch {task.batch}" if task.batch else "", body, width, height)
+    facts = [
+        *_facts(task, cells, pen),
+        Fact(0, "waits for", _near(before, pen)),
+        Fact(0, "needed by", _near(after, pen)),
+    ]
+    facts.append(Fact(2, "keys", [*enumerate(key_hint(name, what) for name, what in keys)]))
+    note = f"batch {task.batch}" if task.batch else ""
+    return pen.frame(f"Task {task.id}", note, flowing(facts, cells, rows), width, height)
 
 
 def _open_first(tasks: Near) -> Near:
@@ -174,87 +184,44 @@ def effects(task: TaskView) -> list[tuple[str, str]]:
     return [*found, ("open", "its agent")]
 
 
-def _tall(task: TaskView, before: Near, after: Near, keys: list[Row], cells: int, rows: int, pen: Pen) -> list[Row]:
-    state: list[Row] = [[pen.worded(task_sign(task.state)), (f"  for {short_duration(task.since_s)}", "dim")]]
-    state += [[(line, task_sign(task.state).role)] for line in wrapped(task.note, cells)[:3]]
-    parts = [state, _facts(task, pen)]
-    room = rows - sum(map(len, parts)) - len(keys) - 6  # a gap after each part, and two titles
-    split = max(2, min(len(before) or 1, room - min(len(after) or 1, room // 2)))
-    parts.append(_near("waits for", "no other task", before, split, pen))
-    parts.append(_near("waited for by", "no other task", after, max(2, room - split), pen))
-    lines: list[Row] = []
-    for part in (*parts, keys):
-        lines += [*([[]] if lines else []), *part]
-    return lines
-
-
-def _facts(task: TaskView, pen: Pen) -> list[Row]:
-    priority: list[Span] = [PRIORITIES[task.priority]]
+def _facts(task: TaskView, cells: int, pen: Pen) -> list[Fact]:
+    sign = task_sign(task.state)
+    notes = [Fact(1 + 3 * (n > 0), "", [(0, [(line, sign.role)])]) for n, line in enumerate(_noted(task, cells))]
+    inherited: list[Chunk] = []
     if task.own_priority != task.priority:
-        priority.append((f", inherited; its own is {PRIORITIES[task.own_priority][0]}", "dim"))
+        inherited.append((2, [("inherited; its own is ", "dim"), PRIORITIES[task.own_priority]]))
     tries = short_plural(task.attempt, "attempt") if task.attempt else "not started yet"
-    facts: tuple[tuple[str, Row], ...] = (
-        ("priority", priority),
-        ("agent", [linked(task.agent, "info", call("app.open_agent", task.agent))]),
-        ("ran", [(_ran(task), "strong"), (f"  {tries}", "dim")]),
-        ("tokens", [(short_count(task.tokens), "strong"), *_estimate(task, pen)]),
-        ("cost", [(_spent(task), "strong")]),
-    )
-    return [labelled(label, *spans, width=_LABEL) for label, spans in facts]
+    spent = short_dollars(task.dollars) if task.tokens else NOTHING
+    return [
+        Fact(0, "state", [(0, [pen.worded(sign), (f" for {short_duration(task.since_s)}", "dim")])]),
+        *notes,
+        Fact(1, "priority", [(0, [PRIORITIES[task.priority]]), *inherited]),
+        Fact(3, "agent", [(0, [linked(task.agent, "info", call("app.open_agent", task.agent))])]),
+        Fact(
+            2, "ran", [(0, [(short_duration(task.ran_s) if task.ran_s else NOTHING, "strong")]), (1, [(tries, "dim")])]
+        ),
+        Fact(1, "tokens", [(0, [(short_count(task.tokens), "strong")]), (1, _estimate(task, pen))]),
+        Fact(2, "cost", [(0, [(spent, "strong")])]),
+    ]
 
 
-def _ran(task: TaskView) -> str:
-    return short_duration(task.ran_s) if task.ran_s else NOTHING
-
-
-def _spent(task: TaskView) -> str:
-    return short_dollars(task.dollars) if task.tokens else NOTHING
+def _noted(task: TaskView, cells: int) -> list[str]:
+    return wrapped(_why(task), max(1, cells - LABEL))[:3]
 
 
 def _estimate(task: TaskView, pen: Pen) -> Row:
     if not task.estimated_tokens:
-        return [("  no estimate", "dim")]
+        return [("no estimate", "dim")]
     share = task.tokens / task.estimated_tokens
     bar = pen.gauge(_BAR, share, role="wait" if share > 1 else "info")
-    return [("  ", "dim"), *bar, (f" of {pen.glyphs.about}{short_count(task.estimated_tokens)}", "dim")]
+    return [*bar, (f" of {pen.glyphs.about}{short_count(task.estimated_tokens)}", "dim")]
 
 
-def _near(title: str, none: str, tasks: Near, room: int, pen: Pen) -> list[Row]:
+def _near(tasks: Near, pen: Pen) -> list[Chunk]:
     if not tasks:
-        return [[(f"{title} {none}", "dim")]]
-    rows: list[Row] = [[(f"{title} {short_plural(len(tasks), 'task')}", "dim")]]
-    shown = tasks if len(tasks) <= room else tasks[: max(1, room - 1)]
-    for name, state in shown:
-        text, role = pen.worded(task_sign(state))
-        rows.append([(fit(f"  {text}", 13), role), linked(f" {name}", "text", call("app.pick_task", name))])
-    return [*rows, pen.more(len(tasks) - len(shown), indent="  ")] if len(shown) < len(tasks) else rows
-
-
-def _compact(task: TaskView, before: Near, after: Near, keys: list[Row], cells: int, pen: Pen) -> list[Row]:
-    sign = task_sign(task.state)
-    state: list[Chunk] = [(0, [pen.worded(sign), (f" for {short_duration(task.since_s)}", "dim")])]
-    facts: list[Chunk] = [
-        (0, named("priority", *PRIORITIES[task.priority])),
-        (3, named("own", *PRIORITIES[task.own_priority]) if task.own_priority != task.priority else []),
-        (1, named("ran", _ran(task), "strong")),
-        (2, named("attempts", str(task.attempt), "strong")),
-        (0, named("tokens", short_count(task.tokens), "strong")),
-        (2, named("of", short_count(task.estimated_tokens)) if task.estimated_tokens else []),
-        (1, named("cost", _spent(task), "strong")),
-        (2, named("agent", task.agent, "info")),
+        return [(0, [("no other task", "dim")])]
+    signed: list[Row] = [
+        [pen.sign(task_sign(state)), linked(f" {name}", "text", call("app.pick_task", name))]
+        for name, state in tasks[:_NEAR]
     ]
-    return [
-        fitting(cells, [*state, *([(1, [(task.note, sign.role)])] if task.note else [])]),
-        fitting(cells, [chunk for chunk in facts if chunk[1]]),
-        _beside("waits for", "no other task", before, cells, pen),
-        _beside("waited for by", "no other task", after, cells, pen),
-        fitting(cells, enumerate(keys)),
-    ]
-
-
-def _beside(title: str, none: str, tasks: Near, cells: int, pen: Pen) -> Row:
-    if not tasks:
-        return [(f"{title} {none}", "dim")]
-    # Not more than could fit, because each is measured.
-    chunks = [[pen.sign(task_sign(state)), (f" {name}", "text")] for name, state in tasks[: max(1, cells // 4)]]
-    return fitting(cells, enumerate([[(title, "dim")], *chunks]))
+    return [*enumerate(signed), *([(_NEAR, pen.more(len(tasks) - _NEAR))] if len(tasks) > _NEAR else [])]

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, cast
 
 from hivemind import __version__
-from hivemind.console import Console, print_note, printable
-from hivemind.errors import HiveMindError, UsageError
-from hivemind_tui.loop.gc_pacing import Collector, quiet
+from hivemind.console import Console, print_note
+from hivemind.errors import UsageError
+from hivemind_tui.loop.gc_pacing import Collector
 from hivemind_tui.program import preferences
 from hivemind_tui.program.headless import print_journal
 from hivemind_tui.program.sessions import Options, RemoteProxy, run_session
@@ -28,29 +27,6 @@ STORES = ("redis://", "rediss://", "valkey://", "valkeys://", "unix://")
 """What the URL of a fleet's store begins with."""
 _OF_REPLAYS = {"state_dir", "log_level"}
 """Settings that mean something where no proxy runs."""
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of the program; returns the exit code."""
-    args = sys.argv[1:] if argv is None else argv
-    try:
-        with quiet() as collector:
-            options = parse(args, os.environ, Path.cwd())
-            from hivemind.settings import forget_secrets
-
-            forget_secrets()
-            return _run(options, collector)
-    except HiveMindError as error:
-        from hivemind.redaction.text import mask_arguments  # needed only here: what was wrong may be a key
-
-        print(f"hivemind-tui: {printable(mask_arguments(str(error), args))}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:  # the reader of the lines has closed the pipe
-        with suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
 
 
 def parse(argv: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Options:
@@ -165,7 +141,8 @@ def has_screen() -> bool:
     return sys.stdout.isatty() and sys.stdin.isatty() and os.environ.get("TERM", "") != "dumb"
 
 
-def _run(options: Options, collector: Collector) -> int:
+def run(options: Options, collector: Collector) -> int:
+    """Run the program; returns the exit code. Raises: HiveMindError."""
     with_screen = has_screen()
     if options.monitor is not None:
         _check_monitor(options.monitor, with_screen)

@@ -210,7 +210,6 @@ class _ProxySession(Struct):
         await supervisor.watch(source, screens.on(source) if screens is not None else None)
         ends = []
         for proxy, world in self.running:
-            await proxy.price_usage()
             snapshot = proxy.snapshot()
             if world is not None:
                 await world.stop_agents()

@@ -206,6 +206,7 @@ GATE_SIGNS: Mapping[str, Sign] = {
 TASK_SIGNS: Mapping[str, Sign] = {
     "waiting": Sign("after", "waits", "wait", "tasks before it aren't done yet"),
     "ready": Sign("ring", "ready", "info", "may be started"),
+    "paused": Sign("clock", "paused", "wait", "a plan's window is used up; starts when that is whole again"),
     "running": Sign("dot", "runs", "ok", "its agent works on it"),
     "done": Sign("good", "done", "ok", "succeeded"),
     "failed": Sign("cross", "failed", "bad", "failed"),

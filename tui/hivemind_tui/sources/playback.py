@@ -81,9 +81,9 @@ class Playback(Struct, frozen=True):
     loop_from: float | None = None
     loop_to: float | None = None
     marks: Sequence[Mark] = ()
-    """Marks of the kinds shown, by time; of marks that no screen can tell apart only one of each kind."""
+    """By time; of marks that no screen can tell apart only one of each kind."""
     mark_count: int = 0
-    """Number of all marks of the kinds shown."""
+    """Number of all marks."""
     columns: Sequence[ActivityColumn | None] = ()
     """Activity in pieces of equal length; None: not indexed yet."""
     known_to: float = 1.0

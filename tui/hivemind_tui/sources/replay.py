@@ -25,7 +25,7 @@ from hivemind.world.snapshot import AgentView, RequestDetail, RequestView, Snaps
 from hivemind.world.world import World
 from hivemind_tui.render.format import clean
 from hivemind_tui.sources.base import Link, RequestList
-from hivemind_tui.sources.playback import KINDS, OPENED, READ_ONLY, Playback, Transport
+from hivemind_tui.sources.playback import OPENED, READ_ONLY, Playback, Transport
 
 if TYPE_CHECKING:
     from hivemind.journal.index.activity import ActivityColumn, Mark
@@ -55,8 +55,6 @@ class ReplaySource:
         self.journal: Path | None = None
         """The journal's first file, for simulations; None: it isn't in any."""
         self.transport = Transport(player.begins_at, player.ends_at)
-        self.kinds = frozenset(KINDS)
-        """The kinds of marks that are shown."""
         self.moved: Callable[[], None] = lambda: None
         """Called when the moment shown changed by more than playing on."""
         self._player = player
@@ -68,7 +66,6 @@ class ReplaySource:
         self._snapshot: Snapshot | None = None
         self._followed: World | None = None
         self._requests = RequestList()
-        self._marks: list[Mark] = []
         self._distinct_marks: Sequence[Mark] = ()
         self._columns: Sequence[ActivityColumn | None] = ()
         self._looked_s = 0.0
@@ -154,7 +151,7 @@ class ReplaySource:
             loop_from=transport.loop_from,
             loop_to=transport.loop_to,
             marks=self._distinct_marks,
-            mark_count=len(self._marks),
+            mark_count=len(player.marks),
             columns=self._columns,
             known_to=player.known_to,
             approximate=player.approximate,
@@ -196,9 +193,8 @@ class ReplaySource:
         if self._following:
             self.transport.playing = False
 
-    def play_to_mark(self, kind: str = "") -> bool:
-        """Play on to the next mark that is shown or is of that kind, and stop there; return False where there is
-        none."""
+    def play_to_mark(self, kind: str) -> bool:
+        """Play on to the next mark of a kind, and stop there; return False where there is none."""
         found = self.mark(1, kind)
         if found is None:
             return False
@@ -208,18 +204,16 @@ class ReplaySource:
         return True
 
     def mark(self, step: int, kind: str = "") -> Mark | None:
-        """Return the next mark that is shown or, for a negative step, the one before, of that kind if one is named;
-        None: there is none."""
-        at, marks = self.transport.at, self._marks
-        if kind:
-            marks = self.of_kind(kind)
+        """Return the next mark or, for a negative step, the one before, of that kind if one is named; None: there is
+        none."""
+        at, marks = self.transport.at, self.of_kind(kind) if kind else self._player.marks
         index = (
             bisect_right(marks, at + _HERE_S, key=_AT) if step > 0 else bisect_left(marks, at - _HERE_S, key=_AT) - 1
         )
         return marks[index] if 0 <= index < len(marks) else None
 
     def of_kind(self, kind: str) -> list[Mark]:
-        """Return the marks of a kind, shown or not."""
+        """Return the marks of a kind."""
         if kind == OPENED:
             return [mark for mark in self.of_kind("circuit") if mark.text.startswith("open")]
         return [mark for mark in self._player.marks if mark.kind == kind]
@@ -236,15 +230,6 @@ class ReplaySource:
         self.transport.playing = False
         self.go(*found)
         return True
-
-    def counts(self) -> Mapping[str, int]:
-        """Return how many marks of each kind there are, shown or not."""
-        return Counter(mark.kind for mark in self._player.marks)
-
-    def show_kinds(self, kinds: frozenset[str]) -> None:
-        """Show marks of these kinds only."""
-        self.kinds = kinds
-        self._update_timeline()
 
     # --- Playing ---------------------------------------------------------------------------------------------------
 
@@ -326,8 +311,9 @@ class ReplaySource:
         self.moved()
 
     def _update_timeline(self) -> None:
-        self._marks = [mark for mark in self._player.marks if mark.kind in self.kinds or mark.kind not in KINDS]
-        self._distinct_marks = _distinct(self._marks, (self.transport.ends_at - self.transport.begins_at) / _PLACES)
+        self._distinct_marks = _distinct(
+            self._player.marks, (self.transport.ends_at - self.transport.begins_at) / _PLACES
+        )
         self._columns = self._player.overview(_COLUMNS)
 
     def _seek(self, at: float) -> None:

@@ -19,7 +19,7 @@ ENDED = frozenset(TASK_STATES) - OPEN
 ASCENDING = frozenset({"name", "agent", "task", "state", "prio", "own", "budget", "client", "machine", "model", "lane"})
 """Columns that are sorted from the smallest; the others begin with the largest number."""
 _LAST = 1e12
-_BY_IMPORTANCE = ("running", "ready", "waiting", "blocked", "failed", "cancelled", "skipped", "done")
+_BY_IMPORTANCE = ("running", "ready", "paused", "waiting", "blocked", "failed", "cancelled", "skipped", "done")
 _RANKS = {state: rank for rank, state in enumerate(_BY_IMPORTANCE)}
 
 

@@ -53,29 +53,31 @@ def branched(
     for agent in pinned_first(listed, pinned, tree=True):
         parent = above.get(agent.name)
         (roots if parent is None else children.setdefault(parent, [])).append(agent)
-    shown: list[AgentView] = []
-    placed: dict[str, Branch] = {}
+    rows: list[tuple[AgentView, tuple[bool, ...]]] = []
+    seen: set[str] = set()
     # Agents that name each other as parents are below no root, so any agent left over becomes one.
     for root in (*roots, *agents):
-        if root.name in placed:
-            continue
-        if root.name not in children:
-            shown.append(root)
-            placed[root.name] = _ALONE
-            continue
         stack: list[tuple[AgentView, tuple[bool, ...]]] = [(root, ())]
         while stack:
             agent, lasts = stack.pop()
-            if agent.name in placed:
-                continue
-            shown.append(agent)
-            placed[agent.name] = Branch(lasts)
-            below = children.get(agent.name)
-            if below and agent.name in folded:
-                hidden = _place_hidden(agent, children, placed)
-                placed[agent.name] = Branch(lasts, len(hidden), _together(agent, hidden))
-            elif below:
+            if agent.name not in seen:
+                seen.add(agent.name)
+                rows.append((agent, lasts))
+                below = children.get(agent.name, [])
                 stack += [(each, (*lasts, each is below[-1])) for each in reversed(below)]
+    shown: list[AgentView] = []
+    placed: dict[str, Branch] = {}
+    at = 0
+    while at < len(rows):
+        agent, lasts = rows[at]
+        at += 1
+        hidden: list[AgentView] = []
+        while agent.name in folded and at < len(rows) and len(rows[at][1]) > len(lasts):
+            hidden.append(rows[at][0])
+            placed[hidden[-1].name] = _ALONE
+            at += 1
+        shown.append(agent)
+        placed[agent.name] = Branch(lasts, len(hidden), _together(agent, hidden)) if hidden else Branch(lasts)
     return tuple(shown), placed
 
 
@@ -87,19 +89,6 @@ def _with_ancestors(agents: Sequence[AgentView], order: SortOrder, above: Mappin
             wanted.add(name)
             name = above.get(name)
     return [agent for agent in agents if agent.name in wanted]
-
-
-def _place_hidden(
-    agent: AgentView, children: Mapping[str, list[AgentView]], placed: dict[str, Branch]
-) -> list[AgentView]:
-    found, queue = [], [agent]
-    while queue:
-        for each in children.get(queue.pop().name, ()):
-            if each.name not in placed:
-                placed[each.name] = Branch()
-                found.append(each)
-                queue.append(each)
-    return found
 
 
 def _together(agent: AgentView, below: Sequence[AgentView]) -> AgentView:

@@ -24,6 +24,7 @@ from hivemind.lab.foresight.draws import Job, on_all_cores, remembering
 from hivemind.lab.foresight.foretell import foretell
 from hivemind.lab.foresight.foretold import WALL, named
 from hivemind.lab.foresight.heldout import HeldOut, held_out
+from hivemind.lab.report.lanes import Series
 from hivemind.lab.simulate.overrides import Change, value_in
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.simulate.simulation import simulate
@@ -65,12 +66,11 @@ class SeriesFold:
         """The first request's arrival; None before that."""
         self.ended = 0.0
         """The end of the last request so far."""
-        self._width_s = _FINEST_S
         self._requests = requests = OpenRequests(Lifecycle)
         self._levels: dict[str, float] = {}
         self._level: float | None = None
-        self._sums: list[list[float]] = []
-        """By interval: seconds, then in flight, waiting and level, each times seconds, and the seconds with a level."""
+        self._series = [Series(MOST_INTERVALS, _FINEST_S) for _ in range(3)]
+        """In flight, waiting and level, in seconds since it began."""
         self._folds: Mapping[type[ev.Event], Callable[[Any], object]] = {
             ev.Arrived: requests.arrived,
             ev.Granted: requests.granted,
@@ -90,50 +90,28 @@ class SeriesFold:
         if fold is None:
             return
         arrival = type(event) is ev.Arrived
-        if self.began is not None:
+        if self.began is None:
+            if arrival:
+                self.began = self.ended = event.at
+        elif arrival or self._requests.by_ticket:
             # Gauges are still sampled after the last request, when the run has ended.
-            if arrival or self._requests.by_ticket:
-                self._add_time(event.at)
-        elif arrival:
-            self.began = self.ended = event.at
+            self.ended = max(self.ended, event.at)
         fold(event)
+        if self.began is not None:
+            values = (self._requests.in_flight, self._requests.waiting, self._level)
+            for series, value in zip(self._series, values, strict=True):
+                series.set(self.ended - self.began, value)
 
     def series(self) -> RunSeries:
         """Return the series so far."""
-        known = [sums for sums in self._sums if sums[0] > 0]
+        until = self.ended - (self.began or 0.0)
+        in_flight, waiting, level = ({begin: mean for begin, mean, _ in each.points(until)} for each in self._series)
         return RunSeries(
-            self._width_s,
-            [sums[1] / sums[0] for sums in known],
-            [sums[2] / sums[0] for sums in known],
-            [sums[3] / sums[4] if sums[4] else None for sums in known],
+            self._series[0].width_s,
+            list(in_flight.values()),
+            list(waiting.values()),
+            [level.get(at) for at in in_flight],
         )
-
-    def _add_time(self, until: float) -> None:
-        assert self.began is not None
-        while self.ended < until:
-            index = int((self.ended - self.began) / self._width_s)
-            if index >= MOST_INTERVALS:
-                self._halve()
-                continue
-            while len(self._sums) <= index:
-                self._sums.append([0.0] * 5)
-            end = min(until, max(self.began + (index + 1) * self._width_s, math.nextafter(self.ended, math.inf)))
-            for_s = end - self.ended
-            sums = self._sums[index]
-            sums[0] += for_s
-            sums[1] += for_s * self._requests.in_flight
-            sums[2] += for_s * self._requests.waiting
-            if self._level is not None:
-                sums[3] += for_s * self._level
-                sums[4] += for_s
-            self.ended = end
-
-    def _halve(self) -> None:
-        if len(self._sums) % 2:
-            self._sums.append([0.0] * 5)
-        pairs = zip(self._sums[::2], self._sums[1::2], strict=True)
-        self._sums = [[one + other for one, other in zip(*pair, strict=True)] for pair in pairs]
-        self._width_s *= 2
 
     def _lane_opened(self, event: ev.LaneOpened) -> None:
         if event.config is not None:
@@ -325,7 +303,6 @@ def main() -> None:
     """Answer until the input ends."""
     questions = messages(QUESTIONS, nice=15, idle_s=_IDLE_S)
     prices = Prices()
-    prices.load()
     worker = Worker(send, price=prices.cost)
     for question in questions:
         worker.answer(question)

@@ -1,0 +1,121 @@
+"""An event's short way through the proxy does what the long one does."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from examples import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from providers.test_skimming import MAKE, cut, stream_of, tap, usual
+from upstream.test_relay import HEAD, SilentTransport
+
+from hivemind.providers.taps import end_through
+from hivemind.proxy.cycle import Cycle
+from hivemind.proxy.streaming import EventHold, Splice
+from hivemind.records import replace
+from hivemind.upstream.base import Timeouts
+from hivemind.upstream.connection import Connection, Pool
+
+
+class Way:
+    """A stream's way from its upstream's connection to a client, with or without the short one."""
+
+    def __init__(self, name: str, *, short: bool) -> None:
+        self.connection = Connection(asyncio.get_running_loop(), Pool(1), Timeouts())
+        self.connection.connection_made(cast(Any, SilentTransport()))
+        self.response = self.connection.start(b"GET", b"", b"")
+        self.connection.data_received(HEAD)
+        self.sent = bytearray()
+        """What the client got."""
+        wire = SimpleNamespace(write=self.sent.extend)
+        client = SimpleNamespace(transport=wire, flow=SimpleNamespace(write_paused=False))
+        self.cycle = Cycle(cast(Any, client), {"method": "POST", "http_version": "1.1"}, body=b"")
+        self.cycle._head(200, [(b"transfer-encoding", b"chunked")], None)
+        self.tap = tap(name, skims=True)
+        self.hold = EventHold(self.tap.ends)
+        progress = SimpleNamespace(has_news=False)
+        self.short = short
+        self.splice = Splice(self.response, self.cycle, self.tap, cast(Any, progress), self.hold)
+        self.task = asyncio.ensure_future(self.splice.run())
+
+    def receive(self, chunk: bytes) -> None:
+        """Have one chunk come."""
+        if not self.short:
+            self.response.relay = None
+        self.connection.data_received(chunk)
+
+    @property
+    def state(self) -> object:
+        """What the client got, and what is known of the stream."""
+        held = bytes(self.hold.held), self.hold.is_between, self.hold.idle
+        return bytes(self.sent), replace(self.tap.state), held, self.tap.is_between
+
+
+def chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+async def compare(name: str, pieces: list[bytes]) -> None:
+    """Send pieces both ways, and check after each of them that its effects are the same."""
+    short, long = Way(name, short=True), Way(name, short=False)
+    await asyncio.sleep(0)
+    for piece in pieces:
+        for way in (short, long):
+            way.receive(chunk(piece))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert short.state == long.state
+        assert short.task.done() == long.task.done()
+        if short.task.done():
+            break
+    for way in (short, long):
+        end_through(way.tap)
+        way.task.cancel()
+        way.connection.abort()
+    assert short.tap.state == long.tap.state
+
+
+@pytest.mark.parametrize("name", MAKE)
+@settings(max_examples=examples(60, few=8), deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_both_ways_are_equal(name: str, seed: int) -> None:
+    """However a stream is written and cut, the client gets the same at once, and the same is counted and held."""
+    chance = random.Random(seed)
+    stream = stream_of(name, chance)
+    asyncio.run(compare(name, cut(stream, chance.getrandbits(32), chance.choice([0, 0, 0, -1, 7, 100, 5000]))))
+
+
+def test_after_what_is_held() -> None:
+    """An event waits for the one before it, whose end (a line of another kind) only the tap has recognised."""
+    one = usual("anthropic", ["word"])
+    asyncio.run(compare("anthropic", [one, one, one[:-1] + b"\r\n", one, one]))
+
+
+@pytest.mark.parametrize("name", ["anthropic", "chat", "responses", "ollama"])
+def test_most_events_go_the_short_way(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a thousand events in chunks of their own, about one in thirty goes the long way."""
+    took = 0
+    take = Splice._take
+
+    def counting(self: Splice, data: bytes) -> Any:
+        nonlocal took
+        took += 1
+        return take(self, data)
+
+    monkeypatch.setattr(Splice, "_take", counting)
+
+    async def main() -> None:
+        way = Way(name, short=True)
+        await asyncio.sleep(0)
+        for piece in cut(usual(name, ["word"] * 1000), 1, 0):
+            way.receive(chunk(piece))
+        assert 20 <= took <= 50
+        way.task.cancel()
+        way.connection.abort()
+
+    asyncio.run(main())

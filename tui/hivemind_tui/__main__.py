@@ -1,0 +1,42 @@
+"""The entry point of `hivemind-tui`. It imports the program where no garbage is collected, since all of that stays."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from hivemind.console import printable
+from hivemind.errors import HiveMindError
+from hivemind_tui.loop.gc_pacing import quiet
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of the program; returns the exit code."""
+    args = sys.argv[1:] if argv is None else argv
+    try:
+        with quiet() as collector:
+            from hivemind_tui.program.main import parse, run
+
+            options = parse(args, os.environ, Path.cwd())
+            from hivemind.settings import forget_secrets
+
+            forget_secrets()
+            return run(options, collector)
+    except HiveMindError as error:
+        from hivemind.redaction.text import mask_arguments  # needed only here: what was wrong may be a key
+
+        print(f"hivemind-tui: {printable(mask_arguments(str(error), args))}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # the reader of the lines has closed the pipe
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
