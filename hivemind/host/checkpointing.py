@@ -219,7 +219,9 @@ class Checkpointer:
             # Not earlier, because these events come with every request.
             self._engine.hooks.watched |= {
                 ev.Granted: lambda event: self._stops.pop(event.agent, None),
+                ev.GrantedOnArrival: lambda event: self._stops.pop(event.agent, None),
                 ev.Finished: self._released,
+                ev.AnsweredWhole: self._released,
                 ev.Abandoned: self._released,
                 ev.AttemptFailed: self._released,
             }

@@ -23,7 +23,7 @@ from hivemind.providers.base import Headers
 from hivemind.providers.known import loads_of, paths_asked, server_of
 from hivemind.providers.profiles import GENERIC, LOCAL
 from hivemind.providers.table import Load
-from hivemind.scheduler.events import Abandoned, FirstContent
+from hivemind.scheduler.events import Abandoned, AnsweredWhole, FirstContent
 from hivemind.upstream.base import Upstream, UpstreamError, UpstreamRequest, UpstreamResponse
 from hivemind.upstream.connect import open_upstream
 from hivemind.upstream.origin import is_local
@@ -73,7 +73,7 @@ class ModelServers:
             if ask and profile is GENERIC:
                 self._begin(self._resolve(route))
 
-    def answered(self, event: FirstContent) -> None:
+    def answered(self, event: FirstContent | AnsweredWhole) -> None:
         """Note the content of an answer: what is there after the first one is asked soon."""
         self._ask_soon(event.lane, DELAY_S)
 

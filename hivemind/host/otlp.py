@@ -140,7 +140,9 @@ class Telemetry:
         offset_s = self._wall() - time.monotonic()
         for _ in range(len(self._waiting)):
             event = self._waiting.popleft()
-            request = self._requests.apply(event)
+            request = None
+            for each in ev.apart(event):
+                request = self._requests.apply(each)
             if request is not None and request.end is not None:
                 self._end(request, offset_s)
             elif isinstance(event, ev.Refused) and event.ticket is None:

@@ -51,6 +51,7 @@ from hivemind.scheduler.events import (
     Abandoned,
     AlertOver,
     AlertRaised,
+    AnsweredWhole,
     Event,
     FirstContent,
     RunDenied,
@@ -256,7 +257,7 @@ class Proxy:
             self.watch.on_alert = self._send_alert
         if self._prices is not None:
             engine.price_by(self._prices.cost)
-        hooks.watched[FirstContent] = self._servers.answered
+        hooks.watched[FirstContent] = hooks.watched[AnsweredWhole] = self._servers.answered
         hooks.watched[Abandoned] = self._servers.abandoned
         for route in self._routes.all if settings.profile is None else ():
             self._servers.look_at(route, ask=settings.via is None and route.origin.name not in self._simulated)

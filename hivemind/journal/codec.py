@@ -34,17 +34,21 @@ _HEADS = _HEAD, b'{"v":2,"event":"'
 _EARLIER_HEAD = b'{"v":1,"event":"'
 _NAME_AT = len(_HEAD)
 
+_JOINED: Mapping[type[ev.Event], type[ev.Event]] = {ev.GrantedOnArrival: ev.Arrived, ev.AnsweredWhole: ev.Finished}
+"""Events that hold two, and as which of them they are written down."""
+
 KINDS: Mapping[str, type[ev.Event]] = {
     made.__name__: made
     for made in (
         *(each for each in vars(ev).values() if isinstance(each, type) and issubclass(each, ev.Event)),
         *get_args(Recorded),
     )
-    if made not in (ev.Event, ev.TicketEvent)
+    if made not in (ev.Event, ev.TicketEvent, *_JOINED)
 }
 """Every event that a journal may hold, by name."""
 
 _PREFIXES = {made: _HEAD + name.encode() + b'",' for name, made in KINDS.items()}
+_PREFIXES |= {joined: _PREFIXES[made] for joined, made in _JOINED.items()}
 _UNBOUNDED: frozenset[type[ev.Event]] = frozenset({ev.Sampled, ev.LevelChanged, ev.LeaseChanged, Carried})
 """Events with a number in them that may be infinite."""
 _CHECKED = frozenset({ev.Commanded, ev.BudgetWarned, Carried})
@@ -60,12 +64,10 @@ _encode = _encoder.encode
 _NO_CACHE = b'"cache_read_tokens":0,"cache_write_tokens":0,'
 _NO_MORE = _encode(Usage()).partition(b'"output_tokens":0')[2]
 """Of a usage that is written down, what is 0 as a rule. Others may read all of it, so it isn't left out everywhere."""
-_AT_ONCE, _FIRST, _NO_WAIT = b',"attempt":1', b',"ttft_s":', b',"waited_s":0.0'
-"""How the fields of :class:`~.events.Granted` and :class:`~.events.FirstContent` go on after those that are the same in
-the event beside it."""
+_NO_WAIT, _AT_ONCE = b',"waited_s":0.0', b',"attempt":1}'
 _BESIDE: Mapping[type[ev.Event], tuple[bytes, Callable[[bytes], ev.Event]]] = {
-    ev.Arrived: (_AT_ONCE + b"}", msgspec.json.Decoder(ev.Granted).decode),
-    ev.Finished: (_FIRST, msgspec.json.Decoder(ev.FirstContent).decode),
+    ev.Arrived: (_AT_ONCE, msgspec.json.Decoder(ev.Granted).decode),
+    ev.Finished: (b',"ttft_s":', msgspec.json.Decoder(ev.FirstContent).decode),
 }
 """By event, what shows that its line holds another one too, and what decodes that."""
 BEGUN = frozenset({ev.Arrived, ev.FirstContent})
@@ -116,43 +118,18 @@ def encoded(events: list[ev.Event]) -> Encoded:
     kinds = list(map(type, events))
     if not _PREFIXES.keys() >= set(kinds):
         raise TypeError("an event that journals don't hold")
-    return kinds, _encoder.encode_lines(events).replace(_NO_CACHE, b"").replace(_NO_MORE, b"}")
+    lines = _encoder.encode_lines(events).replace(_NO_CACHE, b"").replace(_NO_MORE, b"}")
+    return kinds, lines.replace(_NO_WAIT + _AT_ONCE, _AT_ONCE)
 
 
 def lines_of(found: Encoded) -> bytes:
     """The lines of events that :func:`encoded` took."""
-    return b"".join(chain.from_iterable(_together(found)))
+    return b"".join(chain.from_iterable(_in_pieces(found)))
 
 
 def each_line_of(found: Encoded) -> list[bytes]:
     """The lines of :func:`lines_of`, one by one."""
     return list(map(b"".join, _in_pieces(found)))
-
-
-def _together(found: Encoded) -> Iterable[tuple[bytes, bytes, bytes]]:
-    """Return the pieces of lines of which some hold two events."""
-    arrived, granted, content, finished = (
-        _PREFIXES[kind] for kind in (ev.Arrived, ev.Granted, ev.FirstContent, ev.Finished)
-    )
-    lines: list[tuple[bytes, bytes, bytes]] = []
-    before = last = b""
-    for line in _in_pieces(found):
-        begin, body, end = line
-        if begin is granted and before is arrived:
-            same, mark, wait = body[:-1].rpartition(_AT_ONCE)
-            asked = last[:-1].removesuffix(_NO_WAIT)
-            # Both have a wait, which is left out if it is none.
-            if mark and wait == _NO_WAIT and asked.startswith(same + b",") and b',"waited_s":' not in asked:
-                lines[-1], before = (arrived, asked + _AT_ONCE + b"}", end), begin
-                continue
-        elif begin is finished and before is content:
-            same, _, rest = last.rpartition(_FIRST)
-            if body.startswith(same + b","):
-                lines.pop()
-                line = finished, body[:-1] + _FIRST + rest, end
-        lines.append(line)
-        before, last = begin, body
-    return lines
 
 
 def _in_pieces(found: Encoded) -> Iterable[tuple[bytes, bytes, bytes]]:

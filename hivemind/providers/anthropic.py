@@ -281,10 +281,11 @@ class Anthropic(Dialect):
             stream=stream,
             size_chars=size_chars(body),
             max_output_tokens=json_fields.count(request, "max_tokens"),
-            continues_state=json_fields.text(_THREAD.within(request, "thread"), "type") == "continue",
-            tier=tier_of(json_fields.text(request, "speed")),
+            continues_state="thread" in request
+            and json_fields.text(_THREAD.within(request, "thread"), "type") == "continue",
+            tier=tier_of(json_fields.text(request, "speed")) if "speed" in request else "",
             prefix=_prefix(request, body),
-            session=_session(request),
+            session=_session(request) if "metadata" in request else "",
             form=StreamForm.SSE if stream else StreamForm.WHOLE,
         )
 

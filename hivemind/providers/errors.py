@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import islice
 
 from hivemind.providers import json_fields
@@ -250,7 +249,6 @@ def classify(status: int, headers: Headers, body: bytes, now_wall_s: float, host
     return judge(status, info, delay_s=wait_s, hint=header(headers, b"x-should-retry").lower(), provider=provider)
 
 
-@cache
 def prepare() -> None:
     """Compile what errors are read by, and load what is known, which takes longer than a request may be held up."""
     classify(429, (), b'{"error":"x in 1 s on 2026-01-01"}', 0.0)

@@ -106,6 +106,7 @@ class Engine:
         self._time = self._loop.time
         self._draw = rng.random
         self._scheduler = Scheduler(config, rng.random)
+        self._scheduler.joins = True
         self.agents = self._scheduler.agents
         """Every agent; read-only."""
         self.pool = self._scheduler.pool

@@ -147,7 +147,8 @@ class ClientProtocol(asyncio.Protocol):
         self.server_state = server_state
         self.connections = cast(set[ClientProtocol], server_state.connections)
         self.tasks = server_state.tasks
-        self.parser: httptools.HttpRequestParser | None = _parser(self)
+        self.parser: httptools.HttpRequestParser | None = None
+        """While a request comes, and mostly after it."""
         self.transport: asyncio.Transport
         self.flow: _Flow
         self._base_scope: dict[str, Any] = {}
@@ -499,7 +500,8 @@ class ClientProtocol(asyncio.Protocol):
             self.pipeline.append(cycle)
 
     def _open_parser(self) -> httptools.HttpRequestParser:
-        assert self.parser is not None, "until the connection ends"
+        if self.parser is None:
+            self.parser = _parser(self)
         return self.parser
 
     def _exact_head_size(self) -> int:
@@ -572,6 +574,8 @@ class ClientProtocol(asyncio.Protocol):
 
     def _begin(self, cycle: Cycle) -> None:
         if cycle.more_body or self._serve_whole is None or not self._serve_whole(cycle):
+            if self._state == _IDLE:
+                self.parser = None  # the next request may be hours away
             cycle.run_in_task(self.app)
 
     def on_response_complete(self) -> None:

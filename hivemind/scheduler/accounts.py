@@ -19,6 +19,8 @@ from hivemind.scheduler.types import Usage
 Period = Literal["run", "day", "month", "ever"]
 Covers = Literal["agent", "subtree"]
 
+CALM_SHARE = 0.8
+"""Of a budget, up to which nothing follows from its use: less than is warned of."""
 POOL = ""  # the name of the pool, where an agent's name is expected
 
 
@@ -125,6 +127,8 @@ class Account(Struct, eq=False):
     """Estimated use of the requests in flight; as the next two, counted only while there is a budget."""
     reserved_dollars: float = 0.0
     in_flight: int = 0
+    calm_below: float = -math.inf
+    """The tokens of `ever`, with those reserved, below which nothing follows from their use; of a budget in tokens."""
     warned: int = 0  # the highest mark of its budget that a warning was emitted for
     shut: bool = False
     """Its requests in flight may use up the rest of the budget: no further one is granted for the time being."""
@@ -153,6 +157,7 @@ class Account(Struct, eq=False):
         """Count a period from now on. Return whether that makes a difference."""
         if self._began(per) == self.ever:
             return False
+        self.calm_below = -math.inf
         if self.shared is not None and self.shared.per == per:
             self.shared = Share(per, self.shared.round + 1)
         if per == "run":
@@ -172,6 +177,18 @@ class Account(Struct, eq=False):
     def full(self) -> bool:
         """Whether all of the budget may be used, requests in flight included."""
         return self._reached(self.reserved_tokens, self.reserved_dollars)
+
+    @property
+    def calm(self) -> bool:
+        """Whether far too little is used, requests in flight included, for anything to follow from it."""
+        return self.ever.tokens + self.reserved_tokens < self.calm_below and not (self.short or self.shut)
+
+    def note_calm(self) -> None:
+        """Note up to where nothing follows from the use of the budget as it is."""
+        budget, per = self.budget, self.budget.per
+        if budget.tokens is not None and budget.dollars is None and self.shared is None:
+            since = 0 if per == "ever" else self._began(per).tokens
+            self.calm_below = since + CALM_SHARE * budget.tokens
 
     @property
     def share(self) -> float:
@@ -229,6 +246,7 @@ class Account(Struct, eq=False):
 
     def absorb(self, part: Account, factor: int) -> None:
         """Count another account's use here too (`factor` 1), or no longer (-1)."""
+        self.calm_below = -math.inf
         self.ever = self.ever.plus(part.ever, factor)
         self.at_day = self.at_day.plus(part.at_day, factor)
         self.at_month = self.at_month.plus(part.at_month, factor)

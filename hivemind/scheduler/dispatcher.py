@@ -101,6 +101,8 @@ class Dispatcher:
         self.draining = False  # nothing more is taken or granted, until an operator says otherwise
         self.short: dict[str, None] = {}
         """Lanes whose report the other proxies should get at once, until a caller takes them."""
+        self.joins = False
+        """A request that is granted as it arrives, and a reply that comes whole, are one event each, not two."""
         self._grants = 0
 
     # --- Lanes and agents ------------------------------------------------------------------------------------------
@@ -210,8 +212,7 @@ class Dispatcher:
     def review_budgets(self, agent: Agent, now: float) -> None:
         """Review the agent's budgets after one of them, or what was used, has changed."""
         for account in agent.limits:
-            review = self.ledger.review(account, agent, now)
-            if review is not None:
+            if not account.calm and (review := self.ledger.review(account, agent, now)) is not None:
                 self.carry_out(review, now)
 
     def tasks_moved(self, moved: list[Task], now: float) -> None:
@@ -311,6 +312,12 @@ class Dispatcher:
         return False
 
     def grant(self, lane: Lane, ticket: Ticket, now: float) -> None:
+        """Give the ticket a slot, and report it."""
+        self.give_slot(lane, ticket, now)
+        waited_s = now - ticket.queued_at
+        self.events.append(ev.Granted(now, ticket.id, ticket.agent.name, lane.key, ticket.attempts, waited_s))
+
+    def give_slot(self, lane: Lane, ticket: Ticket, now: float) -> None:
         """Give the ticket a slot (paper, equation 1)."""
         ticket.state = _IN_FLIGHT
         ticket.attempts += 1
@@ -324,8 +331,6 @@ class Dispatcher:
         self._grants += 1
         lane.last_grant = self._grants
         lane.queue.served(ticket, now)
-        waited_s = now - ticket.queued_at
-        self.events.append(ev.Granted(now, ticket.id, ticket.agent.name, lane.key, ticket.attempts, waited_s))
 
     def release_slot(
         self, lane: Lane, ticket: Ticket, now: float, usage: Usage | None, *, failed: bool = False, sent: bool = True
@@ -401,15 +406,16 @@ class Dispatcher:
     def refusal_on_arrival(self, lane: Lane, ticket: Ticket, now: float) -> Refusal | None:
         """Return why a ticket that came may neither be sent nor wait."""
         agent = ticket.agent
-        if agent.cut_off:
+        part = agent.lead is not None  # of another one, whose decisions hold for it
+        if agent.stopped or (part and agent.cut_off):
             return AGENT_STOPPED
         if self.draining:
             return DRAINING
-        if agent.gate == "blocked":
+        if agent.task_gate == "blocked" or (part and agent.gate == "blocked"):
             return self.tasks.refusal(agent)
         if agent.limits and (refusal := self.ledger.refusal(ticket)) is not None:
             return refusal
-        return lane.circuit_refusal(ticket, now)
+        return None if lane.circuit.state is CircuitState.CLOSED else lane.circuit_refusal(ticket, now)
 
     @property
     def queue_full(self) -> bool:

@@ -1,13 +1,14 @@
 """Everything that happens, as one typed event each.
 
 The screen, the metrics, the journal and all that is derived from it are folds over this one stream, so all that they
-show must be here. They are msgspec structs, because four are made and written down for every request. `at` is seconds
-from the proxy's monotonic clock. No event carries a credential or request content.
+show must be here. They are msgspec structs, because two to four are made and written down for every request. `at` is
+seconds from the proxy's monotonic clock. No event carries a credential or request content.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -130,6 +131,34 @@ class Finished(TicketEvent, frozen=True):
     usage: Usage | None
     duration_s: float | None
     """From arrival to the last byte; None: another program's recording doesn't say."""
+
+
+class GrantedOnArrival(Arrived, frozen=True):
+    """A request arrived and got a slot at once: an :class:`Arrived` and a :class:`Granted` in one, where a scheduler
+    joins events."""
+
+    attempt: int = 0  # 1: without a default it could not follow fields that have one
+
+
+class AnsweredWhole(Finished, frozen=True):
+    """The reply came whole: a :class:`FirstContent` and a :class:`Finished` in one, where a scheduler joins events."""
+
+    ttft_s: float
+    headed_s: float | None = None
+
+
+_arrival, _end = attrgetter(*Arrived.__struct_fields__), attrgetter(*Finished.__struct_fields__)
+
+
+def apart(event: Event) -> tuple[Event, ...]:
+    """Return the events that a joined one stands for, in order, or the event itself."""
+    match event:
+        case GrantedOnArrival(at, ticket, agent, lane):
+            return Arrived(*_arrival(event)), Granted(at, ticket, agent, lane, event.attempt)
+        case AnsweredWhole(at, ticket, agent, lane):
+            first = FirstContent(at, ticket, agent, lane, event.ttft_s, event.headed_s)
+            return first, Finished(*_end(event))
+    return (event,)
 
 
 class Abandoned(TicketEvent, frozen=True):

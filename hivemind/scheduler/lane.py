@@ -488,10 +488,11 @@ class Lane:
             least_s = (pace.whole if whole else pace.first).estimate(inputs, outputs)
             if ttft_s > least_s:
                 excess_s = ttft_s - least_s
-        stated = self.aimd.ceiling < math.inf  # as far as that AIMD goes by itself
-        # Throughput shows only as far as agents ask and answers are told from one another, so it leads no lower than
-        # where the level begins, which a server with slots has stated.
-        reach = math.inf if stated else max(self._knee.reach(now, before), min(self.beginning, before))
+        reach = math.inf
+        if before < math.inf and self.aimd.ceiling == math.inf:  # a stated ceiling is as far as AIMD goes by itself
+            # Throughput shows only as far as agents ask and answers are told from one another, so it leads no lower
+            # than where the level begins, which a server with slots has stated.
+            reach = max(self._knee.reach(now, before), min(self.beginning, before))
         changed = self.aimd.sample(now, ttft_s, ticket.granted_at, excess_s, alone=alone, reach=reach)
         if changed:
             slow = self.aimd.level < before <= reach

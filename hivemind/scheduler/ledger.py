@@ -7,6 +7,7 @@ rest, nothing more is granted, so a budget is overshot by no more than what was 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 
 from msgspec import Struct, field
@@ -108,8 +109,9 @@ class Ledger:
 
     def move(self, accounts: Iterable[Account]) -> None:
         """Note that the use of these accounts has changed."""
-        if self.moved is not None:
-            self.moved.update(dict.fromkeys(accounts))
+        if (moved := self.moved) is not None:
+            for account in accounts:
+                moved[account] = None
 
     # --- A ticket's way through the accounts -----------------------------------------------------------------------
 
@@ -140,7 +142,7 @@ class Ledger:
         self.move(agent.limits)
         for account in agent.limits:
             account.reserve(tokens, dollars)
-            if not account.shut and account.full:
+            if not (account.calm or account.shut) and account.full:
                 account.shut = True
                 held += self._members(account)
         return held
@@ -290,6 +292,7 @@ class Ledger:
         shut or open it. Return what follows; None: nothing."""
         self._warn(account, agent, now)
         if not (account.short or account.shut or account.full):
+            account.note_calm()
             return None
         review = Review([self._agents[name] for name in account.short if name in self._agents])
         account.short.clear()
@@ -322,7 +325,7 @@ class Ledger:
                 self.move((account,))
             else:
                 self.moved = None
-            account.warned = 0
+            account.warned, account.calm_below = 0, -math.inf
             account.members.clear()
             account.short.clear()
             self._share(account)
@@ -465,8 +468,8 @@ class Ledger:
 
 def warning_of(agent: Agent) -> BudgetState | None:
     """Return the agent's most used budget, if so much is used that the agent should know."""
-    most = max(agent.limits, key=lambda account: account.share, default=None)
-    return most.state() if most is not None and most.share >= WARN_SHARE else None
+    used = [account for account in agent.limits if account.share >= WARN_SHARE]
+    return max(used, key=lambda account: account.share).state() if used else None
 
 
 def check_budget(command: SetBudget) -> None:

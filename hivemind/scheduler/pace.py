@@ -96,10 +96,8 @@ class Knee:
         known.at = now
 
     def reach(self, now: float, level: float) -> float:
-        """Return the level up to which more in flight bring more, as seen from this one: a lower one, if that brings
-        hardly less; this one, if twice as many bring hardly more; infinity, where that isn't known."""
-        if math.isinf(level):
-            return level
+        """Return the level up to which more in flight bring more, as seen from this finite one: a lower one, if that
+        brings hardly less; this one, if twice as many bring hardly more; infinity, where that isn't known."""
         step = _step(level)
         here = self._mean(now, step)
         if not here:

@@ -158,20 +158,30 @@ class Scheduler(Dispatcher):
         agent.last_seen = now
         agent.ended = False
         lane.retries.earn()
-        self.events.append(ticket.arrived(now))
+        events, joins = self.events, self.joins and not request.waited_s
+        place = before = len(events)
+        if self.tasks or not joins:  # a task that it claims may change its class
+            events.append(ticket.arrived(now))
+            before += 1
         if lane.circuit.state is not CircuitState.CLOSED:
             lane.poll_circuit(now, fresh=True)
         refusal = TOO_MANY_AGENTS if crowded else self.refusal_on_arrival(lane, ticket, now)
         if has_deadline and deadline_at <= now and refusal is None:
             refusal = Refusal("deadline", None, FINAL_STATUS)
-        if refusal is None:
-            if self.tasks:
-                self.tasks_moved(self.tasks.claim_for(agent, now), now)
-            if self.can_grant_immediately(lane, ticket, now):
-                self.grant(lane, ticket, now)
-                return ticket
-            if self.queue_full:
-                refusal = QUEUE_FULL
+        if self.tasks and refusal is None:
+            self.tasks_moved(self.tasks.claim_for(agent, now), now)
+        at_once = refusal is None and self.can_grant_immediately(lane, ticket, now)
+        if at_once and joins and len(events) == before and ticket.priority is priority:
+            self.give_slot(lane, ticket, now)
+            events[place:] = (ticket.arrived(now, ev.GrantedOnArrival, 1),)
+            return ticket
+        if before == place:
+            events.insert(place, ticket.arrived(now))
+        if at_once:
+            self.grant(lane, ticket, now)
+            return ticket
+        if refusal is None and self.queue_full:
+            refusal = QUEUE_FULL
         if refusal is not None:
             self.refuse(ticket, refusal, now)
             return ticket
@@ -244,15 +254,14 @@ class Scheduler(Dispatcher):
         lane = self.lanes[ticket.request.lane]
         if so_far is not None:
             self._note_usage(lane, ticket, so_far)
-        self._first_content(now, lane, ticket, so_far, whole=whole)
+        self.events.append(ev.FirstContent(now, ticket.id, ticket.agent.name, lane.key, *ticket.times_to_answer(now)))
+        self._begin_answer(now, lane, ticket, so_far, whole=whole)
 
-    def _first_content(
+    def _begin_answer(
         self, now: float, lane: Lane, ticket: Ticket, so_far: Usage | None, *, whole: bool = False
     ) -> None:
         ticket.content_started, ticket.agent.kept_until = True, 0.0
-        began, headed_at = ticket.granted_at, ticket.headed_at
-        ttft_s, headed_s = now - began, None if headed_at is None else headed_at - began
-        self.events.append(ev.FirstContent(now, ticket.id, ticket.agent.name, lane.key, ttft_s, headed_s))
+        ttft_s = now - ticket.granted_at
         followers: list[Ticket] = []
         if ticket.request.prefix and lane.first_writes is not None:
             followers = lane.first_writes.begun(ticket, now, so_far)
@@ -277,19 +286,24 @@ class Scheduler(Dispatcher):
         self, now: float, ticket: Ticket, status: int, usage: Usage | None, computed: Computed | None = None
     ) -> None:
         """Take the end of a complete reply; `computed`: what the server says that it took."""
-        lane = self.lanes[ticket.request.lane]
-        if not ticket.content_started:
-            self._first_content(now, lane, ticket, usage, whole=True)
+        lane, events = self.lanes[ticket.request.lane], self.events
+        place, whole = len(events), not ticket.content_started
+        if whole:
+            self._begin_answer(now, lane, ticket, usage, whole=True)
         if not ticket.work:
             lane.learn(now, ticket, usage, computed)
         elif usage is not None:  # when somebody asked tells nothing of the provider's pace
             lane.estimators.learn(ticket.request, usage)
         self.release_slot(lane, ticket, now, usage)
         self.forget(ticket)
-        name, model, duration_s = ticket.agent.name, ticket.request.model, now - ticket.arrived_at
-        self.events.append(
-            ev.Finished(now, ticket.id, name, lane.key, model, status, ticket.attempts, usage, duration_s)
-        )
+        end = now, ticket.id, ticket.agent.name, lane.key, ticket.request.model, status, ticket.attempts, usage
+        duration_s = now - ticket.arrived_at
+        if whole and self.joins and len(events) == place:
+            events.append(ev.AnsweredWhole(*end, duration_s, *ticket.times_to_answer(now)))
+        else:
+            if whole:
+                events.insert(place, ev.FirstContent(*end[:4], *ticket.times_to_answer(now)))
+            events.append(ev.Finished(*end, duration_s))
         self.after_attempt(lane, ticket, now)
 
     def fail(self, now: float, ticket: Ticket, failure: Failure, usage: Usage | None = None) -> float | None:

@@ -31,6 +31,7 @@ not wanted any more."""
 OPEN = frozenset({"waiting", "ready", "paused", "running", "blocked"})  # states that aren't an end
 SPOILED = frozenset({"failed", "cancelled", "skipped"})
 """Ends after which a successor can't become eligible, unless the task is retried."""
+RETRIED = SPOILED | {"paused"}  # states in which it can be
 MOST = 20_000  # tasks known at once
 MOST_TOKENS = 10**12  # the largest estimate of a task
 MOST_ATTEMPTS = 1_000
@@ -161,7 +162,7 @@ class Tasks(dict[str, Task]):
         Raises: Rejected: it didn't end badly, or would be skipped at once.
         """
         task = self.known(name)
-        if task.state not in SPOILED and task.state != "paused":
+        if task.state not in RETRIED:
             raise Conflict(f"task {name} is {task.state}{_because(task)}; only one that failed can be tried again")
         state, note = self._due_state(task)
         if state == "skipped":

@@ -234,9 +234,9 @@ class Ticket:
     """Id of what it began, which goes on in the background (:mod:`.work`): it is in flight until that ends."""
     tag: Any = None  # the driver's own; the scheduler ignores it
 
-    def arrived(self, now: float) -> Arrived:
+    def arrived(self, now: float, kind: type[Arrived] = Arrived, *more: int) -> Arrived:
         request = self.request
-        return Arrived(
+        return kind(
             now,
             self.id,
             request.agent,
@@ -257,7 +257,14 @@ class Ticket:
             request.made_up,
             request.tier,
             request.waited_s,
+            *more,
         )
+
+    def times_to_answer(self, now: float) -> tuple[float, float | None]:
+        """Return the seconds from the present attempt's beginning until now, when content comes, and until the head of
+        its response, if that stated rate limits."""
+        began, headed_at = self.granted_at, self.headed_at
+        return now - began, None if headed_at is None else headed_at - began
 
     def failed(self, now: float, failure: Failure, retry_in_s: float | None, usage: Usage | None) -> AttemptFailed:
         return AttemptFailed(

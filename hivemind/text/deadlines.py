@@ -6,8 +6,8 @@ import re
 import time
 from datetime import datetime
 
-_UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
-_PART = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?(s|min|m|h|d) ?", re.ASCII)
+from hivemind.text.humanise import span_of
+
 _CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?", re.ASCII)
 _LONGEST_S = 366 * 86_400.0
 FORMS = "must be a span of time (90s, 1h30m), a time of day (18:00), or a date with a time (2026-12-24T18:00)"
@@ -42,12 +42,3 @@ def moment_of(text: str, wall: float) -> float | None:
         return datetime.fromisoformat(given).timestamp() if given[4:5] == "-" else None
     except (ValueError, OverflowError):
         return None
-
-
-def span_of(text: str) -> float | None:
-    """Return the seconds of a span of time, or a bare number; None: the text states another moment."""
-    given = text.strip().lower()
-    if re.fullmatch(r"[0-9]{1,10}(?:\.[0-9]{1,9})?", given):
-        return float(given)
-    parts = _PART.findall(given)
-    return sum(float(number) * _UNITS[unit] for number, unit in parts) if parts and not _PART.sub("", given) else None

@@ -38,15 +38,25 @@ def _two_units(whole: int, large_s: int, large: str, small_s: int, small: str) -
     return f"{whole // large_s:,} {large}" + (f" {rest} {small}" if rest else "")
 
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+_UNITS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+_SPAN = re.compile(r"([0-9]{1,10}(?:\.[0-9]{1,9})?)\s*(ms|s|min|m|h|d|w)\s*")
+
+
+def span_of(text: str) -> float | None:
+    """Return the seconds of `30m`, `1h30m`, `2.5s` or a bare number; None: it is no span of time."""
+    given = text.strip().lower()
+    if re.fullmatch(r"[0-9]{1,10}(?:\.[0-9]{1,9})?", given):
+        return float(given)
+    parts = _SPAN.findall(given)
+    return sum(float(number) * _UNITS[unit] for number, unit in parts) if parts and not _SPAN.sub("", given) else None
 
 
 def parse_duration(text: str) -> float:
-    """Return the seconds of `90s`, `30m`, `12h`, `7d` or `2w`. Raises: ValueError: it is none of these."""
-    number, unit = text.strip()[:-1], text.strip()[-1:].lower()
-    if unit not in _UNITS or not number.isascii() or not number.replace(".", "", 1).isdigit():
+    """Return the seconds of `90s`, `30m`, `1h30m`, `7d` or `2w`. Raises: ValueError: it is none of these."""
+    seconds = span_of(text)
+    if seconds is None or text.strip()[-1].isdigit():
         raise ValueError(f"{text[:40]!r} is no duration; it is a number and a unit, as 90s, 30m, 12h, 7d or 2w")
-    return float(number) * _UNITS[unit]
+    return seconds
 
 
 _FACTORS = {"k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}

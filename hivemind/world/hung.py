@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from hivemind.scheduler.events import Arrived
 from hivemind.world.snapshot import MODELS_KEPT
 from hivemind.world.tickets import TicketFold
 
@@ -39,9 +40,9 @@ class Usual:
     def __init__(self) -> None:
         self._known: dict[tuple[str, bool], _Usual] = {}
 
-    def began(self, ticket: TicketFold, ttft_s: float) -> None:
-        """Learn from an answer that begins."""
-        key, token_s = _key(ticket), ttft_s / max(1, ticket.arrived.estimated_input)
+    def began(self, arrived: Arrived, ttft_s: float) -> None:
+        """Learn from the answer to such a request, which begins."""
+        key, token_s = (arrived.model, arrived.stream), ttft_s / (arrived.estimated_input or 1)
         if (known := self._known.get(key)) is None:
             if len(self._known) >= MODELS_KEPT:
                 del self._known[next(iter(self._known))]

@@ -114,6 +114,12 @@ class Lifecycle(OpenTicket):
         self.attempt = event.attempt
         self.attempts.append(Attempt(event))
 
+    def sent_at_once(self, event: ev.GrantedOnArrival) -> None:
+        """Begin the first attempt of a request that was granted as it arrived."""
+        at = self.heard_at = event.at
+        self.state, self.in_flight, self.attempt = "waiting", True, event.attempt
+        self.attempts.append(Attempt(ev.Granted(at, event.ticket, event.agent, event.lane, event.attempt)))
+
     def first_content(self, at: float) -> None:
         """Note that the answer begins to stream."""
         self.state, self.in_flight, self.since, self.heard_at = "streaming", True, at, at
@@ -139,10 +145,9 @@ class Lifecycle(OpenTicket):
         """End the request with this event."""
         self.end = end
         self.in_flight, self.retry_at = False, None
-        attempt = self.attempts[-1] if self.attempts else None
-        if attempt is not None and attempt.end is None:
+        if self.attempts and (attempt := self.attempts[-1]).end is None:
             attempt.close(end)
-        if type(end) is ev.Finished:
+        if isinstance(end, ev.Finished):
             self.state = "answered"
             self._use(end.usage)
         elif type(end) is ev.AttemptFailed:
@@ -210,7 +215,7 @@ class OpenRequests(Generic[R]):
             request.granted(event)
         return request
 
-    def first_content(self, event: ev.FirstContent) -> R | None:
+    def first_content(self, event: ev.FirstContent | ev.AnsweredWhole) -> R | None:
         request = self.by_ticket.get(event.ticket)
         if request is not None:
             self.in_flight += not request.in_flight
@@ -241,7 +246,8 @@ class OpenRequests(Generic[R]):
     def ended(self, event: ev.Finished | ev.Abandoned | ev.Refused) -> R | None:
         request = None if event.ticket is None else self.by_ticket.get(event.ticket)
         if request is not None:
-            self._forget(request)
+            self.in_flight -= request.in_flight
+            del self.by_ticket[request.arrived.ticket]
             request.close(event)
         return request
 

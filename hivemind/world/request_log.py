@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from operator import attrgetter
 from typing import cast
 
-from hivemind.scheduler.events import AttemptFailed, Finished, Refused
+from hivemind.scheduler.events import AnsweredWhole, AttemptFailed, Finished, GrantedOnArrival, Refused
 from hivemind.scheduler.types import Price, Usage
 from hivemind.text.humanise import duration, plural
 from hivemind.world.gates import GATES
@@ -29,12 +29,35 @@ class RequestLog:
         self._order: dict[int, TicketFold] = {}
         """All others, in the order of their last change."""
         self._over: deque[TicketFold] = deque()
+        self.ended: deque[tuple[GrantedOnArrival, AnsweredWhole, str]] = deque()
+        """Requests that ended since the last query with nothing between their two events, and their providers: they are
+        made when somebody looks."""
         self._revision = 0
         self._oldest: int | None = None
         """The lowest ticket; None: not computed yet."""
 
     def over(self, ticket: TicketFold) -> None:
         """Keep an ended request, and forget the one that ended first if there are too many."""
+        if self.ended:
+            self._make_ended()
+        self._keep(ticket)
+
+    def answered(self, arrived: GrantedOnArrival, answered: AnsweredWhole, provider: str) -> None:
+        """Keep a request of two events, as :meth:`over` does."""
+        self.ended.append((arrived, answered, provider))
+        if len(self.ended) > REQUESTS_KEPT:
+            self.ended.popleft()
+
+    def _make_ended(self) -> None:
+        while self.ended:
+            arrived, answered, provider = self.ended.popleft()
+            ticket = TicketFold(arrived, provider)
+            ticket.sent_at_once(arrived)
+            ticket.attempts[0].first_content_at = answered.at
+            ticket.close(answered)
+            self._keep(ticket)
+
+    def _keep(self, ticket: TicketFold) -> None:
         self.changed[ticket.arrived.ticket] = ticket
         self._over.append(ticket)
         if len(self._over) > REQUESTS_KEPT:
@@ -42,6 +65,7 @@ class RequestLog:
 
     def reopen(self, tickets: Mapping[int, TicketFold]) -> None:
         """Forget open requests that aren't among these, and note that these changed."""
+        self._make_ended()
         for number, ticket in (*self._order.items(), *self.changed.items()):
             if ticket.end is None and number not in tickets:
                 self._forget(ticket)
@@ -89,6 +113,7 @@ class RequestLog:
         )
 
     def _number(self) -> None:
+        self._make_ended()
         order = self._order
         for number, ticket in self.changed.items():
             self._revision += 1

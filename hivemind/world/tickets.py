@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, fields
 from operator import attrgetter
 
-from hivemind.scheduler.events import Abandoned, Finished, Hold, LaneState
+from hivemind.scheduler.events import Abandoned, Arrived, Finished, Hold, LaneState, apart
 from hivemind.scheduler.types import Price
 from hivemind.world.lifecycle import Attempt, Lifecycle
 from hivemind.world.snapshot import DECISIONS_KEPT, HUNG, AttemptView, RequestView, TicketView
@@ -41,6 +41,7 @@ class TicketFold(Lifecycle):
     def captured(self) -> OpenTicket:
         """Return a copy of its state."""
         kept = OpenTicket(*_PER_TICKET(self))
+        (kept.arrived,) = (each for each in apart(self.arrived) if isinstance(each, Arrived))
         kept.attempts = [AttemptState(*_PER_ATTEMPT(each)) for each in self.attempts]
         kept.notes = self.notes.copy()
         return kept

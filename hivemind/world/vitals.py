@@ -127,6 +127,16 @@ class VitalsFold(VitalsState):
         waits[number] = waits.get(number, 0) + 1
         self.waits.sum_s += waited_s
 
+    def sent_at_once(self, at: float) -> None:
+        """Count an attempt without a wait."""
+        if at >= self._until:
+            self._advance(at)
+        step = self._step
+        waits, range_s = step.waits, step.waits_range_s
+        if range_s is None or range_s[0] > 0.0:
+            step.waits_range_s = _wider(range_s, 0.0, waits)
+        waits[0] = waits.get(0, 0) + 1
+
     def first_content(self, at: float, ttft_s: float) -> None:
         """Count a time to first token."""
         if at >= self._until:

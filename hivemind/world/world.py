@@ -61,7 +61,7 @@ FORGOTTEN_AT_ONCE = AGENTS_KEPT // 20
 _ALERT_LIMITS = AlertLimits()
 _CURRENT_S = 0.5
 """Gauges sampled so recently are shown as they are."""
-PENDING_MOST = 128
+PENDING_MOST = 64
 """Events that wait to be applied together, which takes a quarter of a millisecond."""
 ELSEWHERE_MOST = 5
 """Names that are told of agents whose requests may be a run's."""
@@ -70,9 +70,15 @@ _DEEPEST = 16
 _PAUSE_S = 3.0
 """Shorter pauses in streams are no matter."""
 _UNTOLD = frozenset(
-    {ev.Arrived, ev.Granted, ev.Prefill, ev.FirstContent, ev.WorkLeft, ev.PromptCached, ev.Progress, ev.LimitsRead}
+    {
+        *(ev.Arrived, ev.GrantedOnArrival, ev.Granted, ev.Prefill, ev.FirstContent, ev.WorkLeft, ev.PromptCached),
+        *(ev.Progress, ev.LimitsRead),
+    }
 )
 """Frequent events that have no line in the log."""
+_ENDS = frozenset({ev.Finished, ev.AnsweredWhole})
+_OF_TWO = frozenset({ev.GrantedOnArrival, ev.AnsweredWhole})
+"""Events of requests that have no others."""
 _tally = attrgetter(*Tally.__struct_fields__)
 
 
@@ -101,6 +107,8 @@ class World:
         self._agents: dict[str, AgentFold] = {}
         self._open = OpenRequests(TicketFold)
         self._tickets = self._open.by_ticket
+        self._begun: dict[int, ev.GrantedOnArrival] = {}
+        """Open requests of which only this one event came since the last view."""
         self._counts = Counts()
         self._vitals = VitalsFold(at)
         self._slow = SlowFold()
@@ -124,6 +132,7 @@ class World:
         """Events that are still to be applied."""
         self._changes: dict[type[ev.Event], Callable[[Any], str | bool | None]] = {
             ev.Arrived: self._arrived,
+            ev.GrantedOnArrival: self._granted_on_arrival,
             ev.Granted: self._granted,
             ev.Prefill: self._prefill,
             ev.FirstContent: self._first_content,
@@ -131,6 +140,7 @@ class World:
             ev.PromptCached: self._prompt_cached,
             ev.Progress: self._progress,
             ev.Finished: self._finished,
+            ev.AnsweredWhole: self._answered_whole,
             ev.AttemptFailed: self._attempt_failed,
             ev.Abandoned: self._abandoned,
             ev.Refused: self._refused,
@@ -168,20 +178,27 @@ class World:
         pending = self._pending
         pending += events
         for event in events:
-            if type(event) not in _UNTOLD and (type(event) is not ev.Finished or event.attempts > 1):
+            kind = type(event)
+            if kind not in _UNTOLD and (kind not in _ENDS or event.attempts > 1):  # type: ignore[attr-defined]
                 self._apply_pending()
                 return
         if len(pending) >= PENDING_MOST:
-            self._apply_pending()
+            self._fold_pending()
 
     def _apply_pending(self) -> None:
-        pending = self._pending
-        if not pending:
-            return
-        self._pending = []
+        """Apply what waits, before a view."""
+        if self._pending:
+            self._fold_pending()
+        if self._begun:
+            self._look_up_begun()
+
+    def _fold_pending(self) -> None:
+        pending, self._pending = self._pending, []
         changes = self._changes
         for event in pending:
             kind = type(event)
+            if self._begun and kind not in _OF_TWO:
+                self._look_up_begun()
             change = changes.get(kind)
             before = None if change is None else change(event)
             if kind not in _UNTOLD and before is not False:
@@ -233,6 +250,7 @@ class World:
         agent = self._agents.get(name)
         if agent is None:
             if len(self._agents) >= AGENTS_KEPT:
+                self._look_up_begun()
                 idle = [each for each in self._agents.values() if not each.tickets]
                 for forgotten in heapq.nsmallest(FORGOTTEN_AT_ONCE, idle, key=AgentFold.retention):
                     del self._agents[forgotten.name]
@@ -242,8 +260,12 @@ class World:
         return agent
 
     def _arrived(self, event: ev.Arrived) -> None:
+        self._open_request(event, self._arrives(event))
+
+    def _arrives(self, event: ev.Arrived) -> AgentFold:
+        """Count a request that arrives. Return its agent."""
         self._counts.requests += 1
-        at, number = event.at, event.ticket
+        at = event.at
         agent = self._agents.get(event.agent)
         if agent is None:
             agent = self._agent(event.agent, at)
@@ -254,12 +276,30 @@ class World:
         agent.client = event.client or agent.client
         agent.parent = event.parent or agent.parent
         agent.made_up = event.made_up
-        ticket = self._open.arrived(event)
         if at >= agent.boosted_until:
             agent.priority = event.priority
-        else:
+        return agent
+
+    def _open_request(self, event: ev.Arrived, agent: AgentFold) -> TicketFold:
+        ticket = self._open.arrived(event)
+        if event.at < agent.boosted_until:
             ticket.priority = agent.priority  # the boost may end before the request does
-        agent.tickets[number] = self._changed[number] = ticket
+        agent.tickets[event.ticket] = self._changed[event.ticket] = ticket
+        return ticket
+
+    def _granted_on_arrival(self, event: ev.GrantedOnArrival) -> None:
+        agent = self._arrives(event)
+        self._vitals.sent_at_once(event.at)
+        self._begun[event.ticket] = event
+        if event.at < agent.boosted_until:
+            self._look_up_begun()
+
+    def _look_up_begun(self) -> None:
+        """Make the open requests of which only one event is known so far."""
+        begun, self._begun = self._begun, {}
+        for event in begun.values():
+            self._open_request(event, self._agents[event.agent]).sent_at_once(event)
+            self._open.in_flight += 1
 
     def _granted(self, event: ev.Granted) -> None:
         ticket = self._tickets.get(event.ticket)
@@ -283,14 +323,14 @@ class World:
             ticket.heard_at = event.at
             self._changed[event.ticket] = ticket
 
-    def _first_content(self, event: ev.FirstContent) -> None:
+    def _first_content(self, event: ev.FirstContent | ev.AnsweredWhole) -> None:
         ticket = self._open.first_content(event)
         if ticket is not None:
             agent = self._agents[ticket.arrived.agent]
             agent.last_seen = event.at
             agent.ttft_s = event.ttft_s
             if ticket.arrived.stream:
-                self._usual.began(ticket, event.ttft_s)
+                self._usual.began(ticket.arrived, event.ttft_s)
             self._vitals.first_content(event.at, event.ttft_s)
             self._changed[event.ticket] = ticket
 
@@ -330,49 +370,72 @@ class World:
 
     def _finished(self, event: ev.Finished) -> bool:
         """Return whether it is worth a line, as few are."""
-        counts, usage = self._counts, event.usage
+        provider, usage = self._open.providers.get(event.lane, ""), event.usage
         agent = self._agents.get(event.agent)
         if agent is None:
             agent = self._agent(event.agent, event.at)
         if not event.attempts:
             if usage is not None:
-                counts.usage += usage
+                self._counts.usage += usage
                 self._used(event, agent, event.model, usage)
             return False
-        agent.last_seen = event.at
-        agent.finished += 1
-        agent.answered_at = event.at
-        agent.served_s += event.duration_s or 0.0
-        counts.finished += 1
         if event.attempts > 1:
-            agent.retried_ok += 1
-            if not agent.spoiled:
-                tokens = agent.usage.total
-                if agent.retried_ok == 1:
-                    counts.agents_recovered += 1
-                    agent.recovered = True
-                counts.recovered_tokens += tokens - agent.saved_tokens
-                agent.saved_tokens = tokens
-            counts.retried_ok += 1
-        vitals = self._vitals
-        if usage is None:
-            vitals.finished(event.at, 0)
-        else:  # as `_used` does, without its calls, as this is the frequent case
-            tokens = usage.total
-            vitals.finished(event.at, tokens)
-            counts.usage += usage
-            agent.used(usage, tokens, vitals.number)
-            provider = self._open.providers.get(event.lane, "")
-            self._costs.note(event.at, agent, provider, event.model, usage)
+            self._retried_ok(agent)
+        self._answers(event, agent, provider)
         ticket = self._open.ended(event)
         if ticket is not None and ticket.attempts:  # which a damaged journal may have lost
             last = ticket.attempts[-1]
             if usage is not None and (caching := CACHING.get(provider)) is not None:
                 agent.cached(caching, usage, last.first_content_at or last.granted.at)
             if not ticket.arrived.stream:
-                self._usual.began(ticket, event.at - last.granted.at)
+                self._usual.began(ticket.arrived, event.at - last.granted.at)
         self._over(ticket)
         return event.attempts > 1
+
+    def _retried_ok(self, agent: AgentFold) -> None:
+        counts = self._counts
+        agent.retried_ok += 1
+        if not agent.spoiled:
+            tokens = agent.usage.total
+            if agent.retried_ok == 1:
+                counts.agents_recovered += 1
+                agent.recovered = True
+            counts.recovered_tokens += tokens - agent.saved_tokens
+            agent.saved_tokens = tokens
+        counts.retried_ok += 1
+
+    def _answers(self, event: ev.Finished, agent: AgentFold, provider: str) -> None:
+        """Count a request that was answered, and what it used."""
+        counts, vitals, usage, at = self._counts, self._vitals, event.usage, event.at
+        agent.last_seen = agent.answered_at = at
+        agent.finished += 1
+        agent.served_s += event.duration_s or 0.0
+        counts.finished += 1
+        if usage is None:
+            vitals.finished(at, 0)
+        else:  # as `_used` does, without its calls, as this is the frequent case
+            tokens = usage.total
+            vitals.finished(at, tokens)
+            counts.usage += usage
+            agent.used(usage, tokens, vitals.number)
+            self._costs.pending.append((at, agent, provider, event.model, usage))
+
+    def _answered_whole(self, event: ev.AnsweredWhole) -> bool:
+        arrived = self._begun.pop(event.ticket, None)
+        if arrived is None:
+            self._look_up_begun()
+            self._first_content(event)
+            return self._finished(event)
+        at, ttft_s, usage = event.at, event.ttft_s, event.usage
+        agent, provider = self._agents[arrived.agent], self._open.providers.get(event.lane, "")
+        agent.ttft_s = ttft_s
+        self._usual.began(arrived, ttft_s if arrived.stream else at - arrived.at)
+        self._vitals.first_content(at, ttft_s)
+        self._answers(event, agent, provider)
+        if usage is not None and (caching := CACHING.get(provider)) is not None:
+            agent.cached(caching, usage, at)
+        self._log.answered(arrived, event, provider)
+        return False
 
     def _abandoned(self, event: ev.Abandoned) -> bool:
         """Return whether it is worth a line: that of a command says how many connections a stop cut."""

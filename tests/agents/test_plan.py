@@ -14,12 +14,13 @@ from hivemind.agents.plans import document, reading
 from hivemind.agents.plans.document import MOST_BYTES, PlanError
 from hivemind.agents.plans.plan import Plan
 from hivemind.agents.plans.reading import MOST_WAITS, read_plan
-from hivemind.agents.plans.values import is_name, parse_seconds
+from hivemind.agents.plans.values import is_name
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.tasks import MOST as MOST_OF_A_PROXY
 from hivemind.scheduler.tasks import Task, Tasks
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.text.amounts import WantedBudget
+from hivemind.text.humanise import span_of
 
 MOST = 2000
 FULL = """\
@@ -360,7 +361,7 @@ def test_names_are_the_graphs(name: str) -> None:
 )  # fmt: skip
 def test_spans_of_time(text: str, seconds: float | None) -> None:
     """Numbers with units, one after the other; a bare number is seconds."""
-    assert parse_seconds(text) == seconds
+    assert span_of(text) == seconds
 
 
 def test_a_deadline_that_passed(tmp_path: Path) -> None:

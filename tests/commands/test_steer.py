@@ -13,7 +13,7 @@ from control.processes import program
 from trusted import trusted_settings
 
 from hivemind.api_types import NOBODY
-from hivemind.scheduler.commands import BeginAgent, Drain, EndAgent
+from hivemind.scheduler.commands import BeginAgent, ClaimTask, Drain, EndAgent, FinishTask
 from hivemind.scheduler.types import Priority
 
 Golden = Callable[[str, str], None]
@@ -108,6 +108,19 @@ async def test_tasks_are_steered(tmp_path: Path) -> None:
         assert await at.does("tasks fail talk", "--note", "no idea") == "task talk failed\n"
         assert await at.does("tasks retry talk")
         assert await at.does("tasks done talk") == "task talk is done\n"
+        for task in ("a", "b"):
+            await at.run(f"tasks submit {task} -- make")
+        at.proxy.proxy.apply(ClaimTask("a", "r"), "test")
+        at.proxy.proxy.apply(FinishTask("a", False, "used up", again=True, paused_s=1e9, others=("b",)), "test")
+        shown = [line.split() for line in (await at.does("tasks")).splitlines() if line.startswith(("a ", "b "))]
+        assert [line[1] for line in shown] == ["paused", "paused"]
+        assert all(line[-5] == "until" and line[-2:] == ["used", "up"] for line in shown)
+        status = await at.does("status")
+        assert "2 paused" in status
+        assert "(the paused until " in status
+        assert await at.does("tasks retry a") == "task a will be tried again\n"
+        paused = {each["spec"]["id"]: each["paused_s"] > 0 for each in json.loads(await at.does("tasks --json"))}
+        assert {name for name, held in paused.items() if held} == {"b"}
         states = [(task.spec.id, task.state, task.note) for task in at.proxy.proxy.tasks(None)]
         assert states[2][:2] == ("talk", "done")
 

@@ -75,25 +75,19 @@ def test_no_limit(event: ev.Event) -> None:
 
 
 OF = 7, "ann", "a:1"
-ARRIVED = ev.Arrived(1.0, *OF, "m", "m", Priority.NORMAL, False, 40, 180, path='/x?"attempt":1')
-GRANTED, CONTENT = ev.Granted(1.0, *OF, 1, 0.0), ev.FirstContent(2.0, *OF, 1.0, 0.5)
-FINISHED = ev.Finished(2.0, *OF, "m", 200, 1, Usage(40, output_tokens=180), 1.0)
+ARRIVED = ev.GrantedOnArrival(1.0, *OF, "m", "m", Priority.NORMAL, False, 40, 180, path='/x?"attempt":1', attempt=1)
+ANSWERED = ev.AnsweredWhole(2.0, *OF, "m", 200, 1, Usage(40, output_tokens=180), 1.0, 1.0, 0.5)
 
 
-@pytest.mark.parametrize(
-    ("events", "lines"),
-    [
-        ([ARRIVED, GRANTED, CONTENT, FINISHED], 2),
-        ([replace(ARRIVED, waited_s=2.0), GRANTED, replace(CONTENT, headed_s=None), FINISHED], 3),
-        ([ARRIVED, replace(GRANTED, waited_s=1.0), CONTENT, replace(FINISHED, at=3.0)], 4),
-        ([ARRIVED, replace(GRANTED, ticket=8), replace(CONTENT, ticket=77), FINISHED, replace(GRANTED, attempt=12)], 5),
-        ([GRANTED, ARRIVED, FINISHED, CONTENT, replace(FINISHED, usage=None), ARRIVED], 5),
-        ([ARRIVED, GRANTED, GRANTED, CONTENT, CONTENT, FINISHED, FINISHED, replace(FINISHED, usage=Usage(1, 2, 3))], 6),
-    ],
-)
-def test_two_events_in_a_line(events: list[ev.Event], lines: int) -> None:
-    """Where they came together, are of the same request, and what they say of it can't be taken for the other's."""
-    written = lines_of(encoded(events)).splitlines(keepends=True)
-    assert [event for line in written for event in events_of(line)] == events
-    assert len(written) == lines
-    assert len(lines_of(encoded([ARRIVED, GRANTED, CONTENT, FINISHED]))) < 560
+@pytest.mark.parametrize("answered", [ANSWERED, replace(ANSWERED, headed_s=None), replace(ANSWERED, usage=None)])
+def test_two_events_in_a_line(answered: ev.AnsweredWhole) -> None:
+    """What a line holds of two events is read as two, and what says the same in two events is written once."""
+    written = lines_of(encoded([ARRIVED, answered])).splitlines(keepends=True)
+    assert [events_of(line) for line in written] == [ev.apart(ARRIVED), ev.apart(answered)]
+    assert sum(map(len, written)) < 560
+
+
+@pytest.mark.parametrize("event", [each for joined in (ARRIVED, ANSWERED) for each in ev.apart(joined)])
+def test_an_event_in_a_line_of_its_own(event: ev.Event) -> None:
+    """An attempt, or a first content, isn't read from what holds none."""
+    assert events_of(lines_of(encoded([event]))) == (event,) == ev.apart(event)

@@ -664,7 +664,7 @@ class Traffic(RuleBasedStateMachine):
         assert (plane._direct, plane._retries.waiting, self.in_flight()) == (0, {}, 0)
         assert not any(agent.tickets for agent in self.scheduler.agents.values())
         assert plane._body_budget.used == 0
-        granted = sum(isinstance(each, ev.Granted) for each in self.log)
+        granted = sum(isinstance(each, ev.Granted | ev.GrantedOnArrival) for each in self.log)
         resent = sum(map(self.was_stale, self.attempts))
         assert len(self.attempts) <= granted + resent
         if not any(asked.forgiven for client in self.clients for asked in client.asked):

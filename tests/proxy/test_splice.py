@@ -6,12 +6,14 @@ import asyncio
 import random
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest import mock
 
 import pytest
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from providers.test_skimming import MAKE, cut, stream_of, tap, usual
+from proxy.wire import chunk
 from upstream.test_relay import HEAD, SilentTransport
 
 from hivemind.providers.taps import end_through
@@ -26,58 +28,46 @@ class Way:
     """A stream's way from its upstream's connection to a client, with or without the short one."""
 
     def __init__(self, name: str, *, short: bool) -> None:
+        self.short = short
+        self.sent = bytearray()
+        """What the client got."""
+        client = SimpleNamespace(
+            transport=SimpleNamespace(write=self.sent.extend), flow=SimpleNamespace(write_paused=False)
+        )
+        cycle = Cycle(cast(Any, client), {"method": "POST", "http_version": "1.1"}, body=b"")
+        cycle._head(200, [(b"transfer-encoding", b"chunked")], None)
         self.connection = Connection(asyncio.get_running_loop(), Pool(1), Timeouts())
         self.connection.connection_made(cast(Any, SilentTransport()))
         self.response = self.connection.start(b"GET", b"", b"")
         self.connection.data_received(HEAD)
-        self.sent = bytearray()
-        """What the client got."""
-        wire = SimpleNamespace(write=self.sent.extend)
-        client = SimpleNamespace(transport=wire, flow=SimpleNamespace(write_paused=False))
-        self.cycle = Cycle(cast(Any, client), {"method": "POST", "http_version": "1.1"}, body=b"")
-        self.cycle._head(200, [(b"transfer-encoding", b"chunked")], None)
         self.tap = tap(name, skims=True)
         self.hold = EventHold(self.tap.ends)
-        progress = SimpleNamespace(has_news=False)
-        self.short = short
-        self.splice = Splice(self.response, self.cycle, self.tap, cast(Any, progress), self.hold)
-        self.task = asyncio.ensure_future(self.splice.run())
+        splice = Splice(self.response, cycle, self.tap, cast(Any, SimpleNamespace()), self.hold)
+        self.task = asyncio.ensure_future(splice.run())
 
-    def receive(self, chunk: bytes) -> None:
-        """Have one chunk come."""
+    async def receive(self, piece: bytes) -> tuple[object, ...]:
+        """Have a piece come as one chunk. Return all that it had an effect on."""
+        await asyncio.sleep(0)
         if not self.short:
             self.response.relay = None
-        self.connection.data_received(chunk)
-
-    @property
-    def state(self) -> object:
-        """What the client got, and what is known of the stream."""
+        if not self.task.done():
+            self.connection.data_received(chunk(piece))
         held = bytes(self.hold.held), self.hold.is_between, self.hold.idle
-        return bytes(self.sent), replace(self.tap.state), held, self.tap.is_between
+        return bytes(self.sent), replace(self.tap.state), held
 
-
-def chunk(data: bytes) -> bytes:
-    return b"%x\r\n%b\r\n" % (len(data), data)
+    def end(self) -> object:
+        self.task.cancel()
+        self.connection.abort()
+        end_through(self.tap)
+        return self.tap.state
 
 
 async def compare(name: str, pieces: list[bytes]) -> None:
     """Send pieces both ways, and check after each of them that its effects are the same."""
     short, long = Way(name, short=True), Way(name, short=False)
-    await asyncio.sleep(0)
     for piece in pieces:
-        for way in (short, long):
-            way.receive(chunk(piece))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert short.state == long.state
-        assert short.task.done() == long.task.done()
-        if short.task.done():
-            break
-    for way in (short, long):
-        end_through(way.tap)
-        way.task.cancel()
-        way.connection.abort()
-    assert short.tap.state == long.tap.state
+        assert await short.receive(piece) == await long.receive(piece)
+    assert short.end() == long.end()
 
 
 @pytest.mark.parametrize("name", MAKE)
@@ -97,25 +87,15 @@ def test_after_what_is_held() -> None:
 
 
 @pytest.mark.parametrize("name", ["anthropic", "chat", "responses", "ollama"])
-def test_most_events_go_the_short_way(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_most_events_go_the_short_way(name: str) -> None:
     """Of a thousand events in chunks of their own, about one in thirty goes the long way."""
-    took = 0
-    take = Splice._take
-
-    def counting(self: Splice, data: bytes) -> Any:
-        nonlocal took
-        took += 1
-        return take(self, data)
-
-    monkeypatch.setattr(Splice, "_take", counting)
 
     async def main() -> None:
         way = Way(name, short=True)
-        await asyncio.sleep(0)
-        for piece in cut(usual(name, ["word"] * 1000), 1, 0):
-            way.receive(chunk(piece))
-        assert 20 <= took <= 50
-        way.task.cancel()
-        way.connection.abort()
+        with mock.patch.object(Splice, "_take", autospec=True, side_effect=Splice._take) as take:
+            for piece in cut(usual(name, ["word"] * 1000), 1, 0):
+                await way.receive(piece)
+        assert 20 <= take.call_count <= 50
+        way.end()
 
     asyncio.run(main())

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from hivemind.scheduler.commands import Command
 from hivemind.scheduler.config import CircuitConfig, LaneConfig, QueueConfig, RetryConfig, SchedulerConfig
-from hivemind.scheduler.events import Event
+from hivemind.scheduler.events import Event, apart
 from hivemind.scheduler.invariants import violations
 from hivemind.scheduler.lane import Lane
 from hivemind.scheduler.lease import LaneReport, Lease, LeaseState
@@ -113,6 +113,7 @@ class Hands:
         """Flying tickets whose attempt the scheduler wants ended."""
         settings = config or SchedulerConfig(queue=queue or QueueConfig(), retry=retry or RetryConfig())
         self.scheduler = Scheduler(settings, draw)
+        self.scheduler.joins = True
         self.scheduler.leasing = leasing
         self.lane: Lane = self.scheduler.open_lane(0.0, LANE, lane or lane_config())
 
@@ -168,7 +169,7 @@ class Hands:
 
     def gather(self) -> None:
         """Keep what happened, and check that every invariant holds."""
-        self.log += self.scheduler.events
+        self.log += [each for event in self.scheduler.events for each in apart(event)]
         self.scheduler.events.clear()
         in_flight = [ticket for ticket in self.scheduler.decisions if ticket.state is TicketState.IN_FLIGHT]
         self.granted += [ticket for ticket in in_flight if ticket.refusal is None]

@@ -10,6 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from hivemind.scheduler import events as ev
@@ -240,7 +241,7 @@ class Reference:
     def see(self, events: list[ev.Event], *, reclassed: bool = False) -> None:
         """Take in what the scheduler reports, in its order."""
         fresh = any(isinstance(each, ev.BoostEnded) for each in events) or reclassed
-        for event in events:
+        for event in chain.from_iterable(map(ev.apart, events)):
             match event:
                 case ev.LaneOpened(_, lane, _, _, config):
                     assert config is not None

@@ -183,6 +183,7 @@ KEEPS = Pace(reserve=0.2)
         (EVEN, (told(0.91),), (1980, 1800)),
         (EVEN, (told(0.81, name="7d_opus", model="opus"),), (0, 0)),
         (EVEN, (told(0.81, name="7d_m", model="m"), told(0.85, 2 * HOUR)), (1.25 * HOUR, HOUR * 7 / 6)),
+        (EVEN, (told(0.9, 20 * 86_400.0, name="overage", status="rejected"),), (0, 0)),
         (EVEN, (Utilisation("x", 0.9, None, "allowed"),), (0, 0)),
         (EVEN, (Utilisation("x", 0.9, 4 * HOUR, "allowed"),), (3.5 * HOUR, HOUR * (4 - 5 / 9))),
         (KEEPS, (told(0.79),), (0, 0)),
@@ -211,7 +212,8 @@ def test_whom_a_pace_holds_for_how_long(pace: Pace, plan: tuple[Utilisation, ...
 def test_of_several_rejected_windows_the_latest_reset_counts() -> None:
     """A refusal that states four minutes is final where the week is used up too. What it refuses isn't held as well,
     so that each client gets the provider's own words; after an answer the pace counts again."""
-    hands = paced(EVEN, told(1.0, 240, status="rejected"), told(1.0, 9 * HOUR, name="7d", status="rejected"))
+    spent = told(1.0, 500 * HOUR, name="overage", status="rejected")  # it ends no later than the windows
+    hands = paced(EVEN, told(1.0, 240, status="rejected"), told(1.0, 9 * HOUR, name="7d", status="rejected"), spent)
     ticket = hands.arrive("a", priority=HIGH)
     stated = Failure(FailureKind.RATE_LIMITED, True, 429, 240.0)
     found = hands.scheduler.of_window(0.0, ticket, stated)
@@ -225,6 +227,18 @@ def test_of_several_rejected_windows_the_latest_reset_counts() -> None:
     assert hands.scheduler.of_window(0.0, ticket, burst) is burst, "it is no window's"
 
 
+def test_a_window_whose_reset_moves_on_holds_nobody_for_ever() -> None:
+    """With each reply, as of a limit over the last five hours: time counts from the first one that stated it."""
+    hands = paced(EVEN, told(0.01, LENGTH_S))
+    low = hands.arrive("low", priority=LOW)
+    for _ in range(3):
+        assert low.state is TicketState.QUEUED
+        hands.wait(60.0)
+        hands.scheduler.headers(hands.now, hands.arrive("high", priority=HIGH), (), (told(0.01, LENGTH_S),))
+        hands.gather()
+    assert low.state is TicketState.IN_FLIGHT
+
+
 def test_a_used_up_quota_without_a_window_keeps_nobody() -> None:
     """A day's quota that states half a minute would be asked for again and again; a plan that states hours is one."""
     hands = Hands(lane_config(slots=0))
@@ -233,7 +247,7 @@ def test_a_used_up_quota_without_a_window_keeps_nobody() -> None:
         hands.fail(ticket, Failure(FailureKind.QUOTA, False, 429, delay_s))
         assert ticket.agent.kept_until == until
         hands.apply(EndAgent("a", 1))
-        assert hands.seen(AgentEnded)[-1].asked is (until > 0), "one that is paused hasn't died"
+        assert hands.seen(AgentEnded)[-1].paused is (until > 0), "one that is paused hasn't died"
 
 
 def test_it_is_foretold_that_a_window_ends_early() -> None:

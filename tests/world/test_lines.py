@@ -24,7 +24,7 @@ from world.kit import (
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.commands import Command
-from hivemind.scheduler.types import WindowKind
+from hivemind.scheduler.types import Priority, WindowKind
 from hivemind.world.lines import SHOWN_BY_EVENTS, line_of
 
 ARGUMENTS = {"agent": "ann", "priority": "low", "knob": "rpm", "value": 5, "level": 2.0, "mode": "auto", "paused": True}
@@ -143,6 +143,20 @@ ARGUMENTS |= {"for_s": 5.0, "stopped": True, "tokens": 5, "draining": True, "tas
         (ev.AgentEnded(1.0, "ann", 0), "good", "agent", "ann", "ended with exit code 0"),
         (ev.AgentEnded(1.0, "ann", 3), "bad", "agent", "ann", "ended with exit code 3"),
         (ev.AgentEnded(1.0, "ann", 130, asked=True), "info", "agent", "ann", "ended with exit code 130"),
+        (
+            ev.AgentEnded(1.0, "ann", 1, paused=True),
+            "warn",
+            "agent",
+            "ann",
+            "ended with exit code 1: a plan's window is used up",
+        ),
+        (
+            ev.TaskChanged(1.0, "lint", "paused", Priority.NORMAL, 1, "used up", 600.0),
+            "warn",
+            "task",
+            "lint",
+            "paused for 10 min: used up",
+        ),
         (ev.AgentEnded(1.0, "ann", -9), "bad", "agent", "ann", "killed by SIGKILL"),
         (ev.AgentEnded(1.0, "ann", None), "bad", "agent", "ann", "lost: its runner is gone"),
         (task_changed("failed", "exit code 1"), "bad", "task", "lint", "failed: exit code 1"),

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from world.kit import arrived, commanded, finished, only_agent, task_added, task_changed, told
+from world.kit import (
+    arrived,
+    commanded,
+    finished,
+    hold,
+    only_agent,
+    sampled,
+    state,
+    task_added,
+    task_changed,
+    told,
+)
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority, Usage
@@ -32,6 +43,17 @@ def test_a_task_waits_runs_and_is_done() -> None:
     world.apply(task_changed("failed", "exit code 1", at=8.0))
     task = only_task(world.snapshot(20.0))
     assert (task.state, task.note, task.since_s, task.ran_s) == ("failed", "exit code 1", 12.0, 4.0)
+
+
+def test_a_paused_task_tells_for_how_long() -> None:
+    """Its agent too; and an agent whose class is held by a window's pace."""
+    world = told(arrived(), task_added(agent="ann"))
+    world.apply(ev.TaskChanged(2.0, "lint", "paused", Priority.NORMAL, 1, "used up", 60.0))
+    world.apply(sampled(10.0, state(upcoming=(hold(1, "pace", 30.0),))))
+    seen = world.snapshot(12.0)
+    assert (only_task(seen).paused_s, only_agent(seen).paused_s, only_agent(seen).paced_s) == (50.0, 50.0, 28.0)
+    world.apply(task_changed("ready", at=62.0))
+    assert (only_task(world.snapshot(70.0)).paused_s, only_agent(world.snapshot(70.0)).paused_s) == (0.0, 0.0)
 
 
 def test_each_attempt_of_a_task_has_its_times() -> None:

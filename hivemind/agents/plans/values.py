@@ -19,15 +19,12 @@ from hivemind.agent_names import BadName, normalised, same
 from hivemind.agents.plans.document import kind_of
 from hivemind.scheduler.types import Priority
 from hivemind.text.amounts import WantedBudget, parse_budget
-from hivemind.text.deadlines import parse_deadline, span_of
-from hivemind.text.humanise import did_you_mean
+from hivemind.text.deadlines import parse_deadline
+from hivemind.text.humanise import did_you_mean, span_of
 
 T = TypeVar("T")
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d)\s*")
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 WHOLE = re.compile(r"[0-9]{1,9}")
 """A whole number, as a plan may write it."""
 _LONGEST_S = 365 * 86400.0
@@ -41,17 +38,6 @@ _SHELL_SIGNS = frozenset({"|", "||", "&&", "&", ";", ">", ">>", "<", "<<", "2>",
 def is_name(text: str) -> bool:
     """Return whether this is a valid name of a task in the graph."""
     return _NAME.fullmatch(text) is not None
-
-
-def parse_seconds(text: str) -> float | None:
-    """Return the seconds of `30m`, `1h30m`, `2.5s` or a bare number; None if it is no span of time."""
-    given = text.strip().lower()
-    if _NUMBER.fullmatch(given):
-        return float(given)
-    parts = _PART.findall(given)
-    if not parts or _PART.sub("", given):
-        return None
-    return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
 def _argument(value: object) -> str:
@@ -103,7 +89,7 @@ def _runnable(command: tuple[str, ...]) -> tuple[str, ...]:
 def _seconds(*, zero: bool) -> Callable[[object], float]:
     def read(value: object) -> float:
         given = text(value)
-        seconds = parse_seconds(given)
+        seconds = span_of(given)
         if seconds is None or not (zero or seconds) or seconds > _LONGEST_S:
             raise ValueError(f"{given[:40]}: must be a span of time, as in 30s, 5m or 1h30m")
         return seconds

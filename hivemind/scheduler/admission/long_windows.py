@@ -23,6 +23,8 @@ OF_RESERVE = {Priority.LOW: 1.0, Priority.NORMAL: 0.5}
 """By class, the part of a reserve that is kept from it."""
 LENGTHS_S = (3600.0, 5 * 3600.0, 86_400.0, 7 * 86_400.0, 30 * 86_400.0)
 """Of windows whose length isn't stated: the shortest that holds the longest time to a reset."""
+OVERAGE = "overage"
+"""What Anthropic lets a plan use once a window is used up: it keeps nobody, since all go on with the next window."""
 REJECTED = "rejected"
 _MOST = 32  # windows of a lane that are kept
 _SAME_S = 60.0  # resets no further apart are the same one
@@ -46,6 +48,7 @@ class LongWindow:
         self._read_at = now
         self._replies, self._first = 0, self.stated.used
         self._since = self._later = (now, self.stated.used)
+        self._starts_at = self.reset_at - self.length_s
 
     def _reset_at(self, now: float) -> float:
         return math.inf if self.stated.reset_in_s is None else now + self.stated.reset_in_s
@@ -68,12 +71,14 @@ class LongWindow:
             self._begin(now)
         self._replies += 1
         self.length_s = self._lasts_s(stated.length_s or self.length_s)
+        # With a reset that moves on from reply to reply the time since the first one counts.
+        self._starts_at = min(self._starts_at, self.reset_at - self.length_s)
         if now - self._later[0] >= min(max(self.length_s / _RATE_OVER, _SHORTEST_RATE_S), _LONGEST_RATE_S):
             self._since, self._later = self._later, (now, stated.used)
 
     def counts(self, family: str) -> bool:
         """Whether requests for these models use it."""
-        return self.stated.model in family.lower()
+        return self.stated.name != OVERAGE and self.stated.model in family.lower()
 
     @property
     def each(self) -> float:
@@ -90,7 +95,7 @@ class LongWindow:
         if not self.length_s:
             return -math.inf
         ahead = AHEAD[priority]
-        at = self.reset_at - self.length_s * (1 - (used - ahead) / (1 - ahead))
+        at = self._starts_at + self.length_s * (used - ahead) / (1 - ahead)
         return min(at, self.reset_at) if at > now else -math.inf
 
     def ends_in_s(self, now: float) -> float | None:

@@ -9,7 +9,7 @@ from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.accounts import Covers
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.scheduler.events import BudgetState, LaneState
-from hivemind.scheduler.tasks import OPEN, SPOILED
+from hivemind.scheduler.tasks import OPEN, RETRIED
 from hivemind.scheduler.types import Priority
 from hivemind.text.amounts import WantedBudget, parse_budget
 from hivemind.text.humanise import parse_number
@@ -61,8 +61,8 @@ def cancel(view: View, meant: str = "") -> list[Command]:
 def retry(view: View) -> list[Command]:
     """Run a failed task again. Raises: Rejected."""
     task = task_of(view)
-    if task.state not in SPOILED:
-        raise Rejected(f"{task.id} is {task.state}; only a failed task can be run again")
+    if task.state not in RETRIED:
+        raise Rejected(f"{task.id} is {task.state}; only one that failed or is paused can be run again")
     return [cmd.RetryTask(task.id)]
 
 

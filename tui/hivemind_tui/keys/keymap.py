@@ -12,7 +12,7 @@ from textual.binding import Binding
 from textual.keys import Keys, key_to_character
 
 from hivemind.records import replace
-from hivemind.scheduler.tasks import OPEN, SPOILED
+from hivemind.scheduler.tasks import OPEN, RETRIED
 from hivemind.world.alerts import unacknowledged
 from hivemind.world.snapshot import HUNG, AgentView
 from hivemind_tui.render.format import fit_name
@@ -443,7 +443,7 @@ _AVAILABLE: Mapping[str, Callable[[View], bool]] = {
     "budget": _chosen,
     "stop": _chosen,
     "cut": _to_cut,
-    "retry": lambda view: view.task is not None and view.task.state in SPOILED,
+    "retry": lambda view: view.task is not None and view.task.state in RETRIED,
     "release": _paused_by_provider,
     "lane": lambda view: len(view.fleet.lanes if view.page == "fleet" else view.snapshot.lanes) > 1,
     "write": lambda view: bool(view.what_if.knobs if view.page == "whatif" else view.untuned),

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from textual.strip import Strip
 
 from hivemind.records import replace
-from hivemind.scheduler.tasks import SPOILED
+from hivemind.scheduler.tasks import RETRIED
 from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration, short_plural
 from hivemind.world.snapshot import TaskView
 from hivemind_tui.panels.agent_page import key_hint
@@ -158,6 +158,7 @@ def render_card(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
         if view.snapshot.tasks or rows < len(TASK_SIGNS):
             return pen.message("Task", "The selected task is shown here.", width, height)
         return pen.frame("States of a task", "", signs("", TASK_SIGNS, pen)[1:], width, height)
+    task = replace(task, note=_why(task))
     known = {each.id: each.state for each in view.snapshot.tasks}
     before = _open_first([(name, known.get(name, "done")) for name in task.after])
     after = _open_first([(each.id, each.state) for each in view.snapshot.tasks if task.id in each.after])
@@ -179,8 +180,8 @@ def _open_first(tasks: Near) -> Near:
 def effects(task: TaskView) -> list[tuple[str, str]]:
     """Return what the keys would do now: each key's id, and its effect in a few words."""
     found = [] if task.state in ENDED else [("raise", "more urgent"), ("lower", "less urgent"), ("cut", "cancels it")]
-    if task.state in SPOILED:
-        found.append(("retry", "tries it again"))
+    if task.state in RETRIED:
+        found.append(("retry", "starts it now" if task.state == "paused" else "tries it again"))
     return [*found, ("open", "its agent")]
 
 
@@ -206,7 +207,7 @@ def _facts(task: TaskView, cells: int, pen: Pen) -> list[Fact]:
 
 
 def _noted(task: TaskView, cells: int) -> list[str]:
-    return wrapped(_why(task), max(1, cells - LABEL))[:3]
+    return wrapped(task.note, max(1, cells - LABEL))[:3]
 
 
 def _estimate(task: TaskView, pen: Pen) -> Row:
