@@ -1,17 +1,13 @@
 from __future__ import annotations
 
-import asyncio
 import os
 import resource
-import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from benchmarks.paths import environment
 from benchmarks.soak.crowd import broken, possible, waiting
 from benchmarks.soak.messages import Message, Outcome, Reply, judged
 from benchmarks.soak.result import Result, settle
@@ -33,24 +29,6 @@ async def test_soak(tmp_path: Path) -> None:
     assert result.broken == []
     assert result.outcomes["answered"] > LENGTH_S
     assert result.attempts > 0
-
-
-@pytest.mark.first  # a worker can't give away the test after the one that it runs, so a short one follows
-@pytest.mark.e2e
-async def test_program(tmp_path: Path) -> None:
-    """It says what it found on standard output, and by its exit code that no promise was broken."""
-    argv = ("--requests", "40", "--agents", "8", "--seed", "3", "--json", "-")
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "benchmarks.soak", *argv),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        cwd=tmp_path,
-        env=environment(),
-    )
-    out, errors = await process.communicate()
-    assert (process.returncode, errors.decode()) == (0, "seed 3\n")
-    found = msgspec.json.decode(out)
-    assert (found["requests"], found["broken"]) == (40, [])
 
 
 def reply(body: bytes, status: int = 200, headers: bytes = b"", *, complete: bool = True) -> Reply:
