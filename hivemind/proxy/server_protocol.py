@@ -120,12 +120,12 @@ class ClientProtocol(asyncio.Protocol):
 
     # fmt: off
     __slots__ = (
-        "_ahead", "_awaits_body", "_base_scope", "_began_with", "_begins_chunk", "_bodies", "_body_begins",
-        "_body_ends", "_body_size", "_chunk", "_deadline", "_excess", "_head_size", "_head_slack", "_held", "_known",
-        "_left", "_limit", "_parts_before", "_received", "_received_before", "_refusal", "_serve_whole", "_serving",
-        "_state", "_timed", "_turns", "_unserved", "_unstarted", "_write_deadline", "app", "backlog", "connections",
-        "cycle", "flow", "headers", "loop", "parser", "parts", "pipeline", "server_state", "tasks",
-        "timeout_keep_alive", "transport", "url",
+        "__weakref__", "_ahead", "_awaits_body", "_base_scope", "_began_with", "_begins_chunk", "_bodies",
+        "_body_begins", "_body_ends", "_body_size", "_chunk", "_deadline", "_excess", "_head_size", "_head_slack",
+        "_held", "_known", "_left", "_limit", "_parts_before", "_received", "_received_before", "_refusal",
+        "_serve_whole", "_serving", "_state", "_timed", "_turns", "_unserved", "_unstarted", "_write_deadline", "app",
+        "backlog", "connections", "cycle", "flow", "headers", "loop", "parser", "parts", "pipeline", "server_state",
+        "tasks", "timeout_keep_alive", "transport", "url",
     )
     # fmt: on
 
