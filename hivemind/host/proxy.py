@@ -208,8 +208,9 @@ class Proxy:
             await fleet.check()
         settings = self.settings
         hooks = Hooks()
+        price = None if self._prices is None else self._prices.cost
         self.engine = engine = Engine(
-            settings.scheduler_config(), self._rng, self._world, self._wall, store, hooks=hooks
+            settings.scheduler_config(), self._rng, self._world, self._wall, store, hooks=hooks, price=price
         )
         if self._telemetry is not None:
             hooks.record = self._telemetry.record
@@ -255,8 +256,6 @@ class Proxy:
                 wall=self._wall,
             )
             self.watch.on_alert = self._send_alert
-        if self._prices is not None:
-            engine.price_by(self._prices.cost)
         hooks.watched[FirstContent] = hooks.watched[AnsweredWhole] = self._servers.answered
         hooks.watched[Abandoned] = self._servers.abandoned
         for route in self._routes.all if settings.profile is None else ():

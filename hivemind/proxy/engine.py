@@ -89,7 +89,7 @@ class Engine:
 
     Created on a running loop. Every method is called from that loop and returns at once. `wall` is the time of day in
     seconds since the epoch; `store` holds the initial state, and gets every change. `hooks` are filled in before the
-    first request.
+    first request. Without `price` no dollars are counted.
     """
 
     def __init__(
@@ -101,6 +101,7 @@ class Engine:
         store: Store | None = None,
         *,
         hooks: Hooks,
+        price: Price | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._time = self._loop.time
@@ -117,6 +118,8 @@ class Engine:
         self.hooks = hooks
         self._stalls = invariants.Stalls(self._scheduler)
         self.world = world(self._time())
+        if price is not None:
+            self.price_by(price)
         self._ending = False
         self._noticed: set[str] = set()
         self._wall = wall
@@ -132,10 +135,9 @@ class Engine:
         self._sampler = self._loop.call_later(SAMPLE_EVERY_S, self._sample_again)
 
     def price_by(self, price: Price) -> None:
-        """Price everything used from now on, and before."""
+        """Price everything used from now on."""
         self.world.price_by(price)
-        self._scheduler.price_by(price, self._time())
-        self._settle()
+        self._scheduler.ledger.price_by(price)
 
     def now(self) -> float:
         """Return the time on the clock of every event."""

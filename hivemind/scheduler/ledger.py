@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct, field
 
+from hivemind.records import replace
 from hivemind.scheduler.accounts import NO_BUDGET, NOTHING, POOL, Account, Budget, Period, Share, Spent, Unpriced
 from hivemind.scheduler.agents import Agents
 from hivemind.scheduler.commands import Rejected, SetBudget
@@ -25,7 +26,6 @@ MOST_TOKENS = 10**15  # a ceiling that every reader of a snapshot can represent 
 MOST_DOLLARS = 1e9
 _FREE = (0, 0.0, 0, False)
 MOST_UNPRICED = 256  # models without a price of which an agent's use is told; later ones are likely made up
-MOST_WAITING = 1000  # usages of an agent that wait for prices; the tokens of more count as without a price
 DEEPEST = 16  # generations that a request is charged to; deeper ones are taken to be made up
 
 
@@ -35,14 +35,6 @@ class Review(Struct):
     agents: list[Agent] = field(default_factory=list)  # agents that may have to be held or released
     refused: list[tuple[Agent, Refusal]] = field(default_factory=list)
     """Agents whose waiting tickets are to be refused."""
-
-
-class _Waiting(Struct, frozen=True):
-    """A usage that waits for its price."""
-
-    what: Unpriced
-    before: list[tuple[Period, frozenset[Account]]] = field(default_factory=list)
-    """Periods that began since, and the accounts in which they did."""
 
 
 class Ledger:
@@ -72,8 +64,6 @@ class Ledger:
         self._agents = agents
         self._emit = emit
         self._price: Price | None = None
-        self._waiting: dict[str, list[_Waiting]] = {}
-        """Usages by agent, until prices are known."""
 
     # --- Refusals and warnings -------------------------------------------------------------------------------------
 
@@ -167,8 +157,6 @@ class Ledger:
                 ever.estimated += estimated
         ticket.reserved_tokens, ticket.reserved_dollars, ticket.so_far = 0, 0.0, None
         self.unsaved.add(agent.name)
-        if usage is not None and self._price is None:
-            self._wait(agent, Unpriced(ticket.provider, model, usage))
         if unpriced or guessed:
             self.tell_unpriced(agent, model, now, guessed=guessed)
 
@@ -218,60 +206,18 @@ class Ledger:
         return self._price(provider, DEAREST, usage) if self._price and self.config.unpriced == "estimate" else None
 
     def price_by(self, price: Price) -> None:
-        """Use these prices from now on, for what was used before too."""
+        """Use these prices from now on."""
         self._price = price
-        self.moved = None
-        waiting, self._waiting = self._waiting, {}
-        self.unsaved.update([agent.name for agent in self._agents.values() if agent.in_flight])
-        for name, usages in waiting.items():
-            if (agent := self._agents.find(name)) is not None:
-                for each in usages:
-                    self._charge(agent, each)
-                self.unsaved.add(name)
-
-    def unpriced(self, agent: Agent) -> tuple[Unpriced, ...]:
-        """Return what the agent used, requests in flight included, that waits for prices."""
-        if self._price is not None:
-            return ()
-        in_flight = [
-            Unpriced(ticket.provider, ticket.request.model, ticket.so_far)
-            for ticket in agent.tickets.values()
-            if ticket.so_far is not None
-        ]
-        return *(each.what for each in self._waiting.get(agent.name, ())), *in_flight
 
     def recall(self, agent: Agent, unpriced: Iterable[Unpriced]) -> None:
-        """Go on from what waited for prices when the agent was saved."""
+        """Charge what waited for prices when an earlier version saved the agent; its tokens are counted already."""
         for each in unpriced:
-            if self._price is None:
-                self._wait(agent, each)
-            else:
-                self._charge(agent, _Waiting(each))
-                self.unsaved.add(agent.name)
-
-    def _wait(self, agent: Agent, what: Unpriced) -> None:
-        waiting = self._waiting.setdefault(agent.name, [])
-        if len(waiting) < MOST_WAITING:
-            waiting.append(_Waiting(what))
-        else:
+            more = self.cost(each.provider, each.model, each.usage)
+            more = replace(more, tokens=0, estimated=more.estimated - each.usage.estimated_tokens)
             self.move(agent.limits)
             for account in agent.accounts:
-                account.ever.unpriced += what.usage.total
-
-    def _charge(self, agent: Agent, waiting: _Waiting) -> None:
-        """Add the price, now that it is known; the tokens are counted already."""
-        what = waiting.what
-        tokens, dollars, unpriced, guessed = self._cost(what.provider, what.model, what.usage)
-        more = Spent(0, dollars, unpriced, tokens - what.usage.estimated_tokens if guessed else 0)
-        self.move(agent.limits)
-        for account in agent.accounts:
-            account.ever = account.ever.plus(more)
-            if any(per == "run" and account in begun for per, begun in waiting.before):
-                account.at_run = account.at_run.plus(more)
-            if any(per == "day" and account in begun for per, begun in waiting.before):
-                account.at_day = account.at_day.plus(more)
-            if any(per == "month" and account in begun for per, begun in waiting.before):
-                account.at_month = account.at_month.plus(more)
+                account.ever = account.ever.plus(more)
+            self.unsaved.add(agent.name)
 
     def _estimate(self, ticket: Ticket) -> float:
         """Return the ticket's estimate in dollars, if a budget counts them."""
@@ -375,10 +321,6 @@ class Ledger:
     def begin(self, per: Period, now: float, agent: Agent | None = None) -> Review:
         """Begin a run, a day or a month of the agent's, or (None) of all agents and the pool."""
         accounts = self.accounts() if agent is None else [agent.own, agent.tree]
-        begun = frozenset(accounts)
-        for usages in self._waiting.values():
-            for waiting in usages:
-                waiting.before.append((per, begun))
         # Most agents that are remembered have used nothing since: they needn't be saved again.
         self.unsaved.update([account.owner or POOL for account in accounts if account.begin(per)])
         return self.relimit([account for account in accounts if account.budget and account.budget.per == per], now)

@@ -83,7 +83,7 @@ def take_unsaved(dispatcher: Dispatcher, most: int | None = None) -> Unsaved:
         while agent is not None and (agent := agent.parent) is not None and agent.name not in names:
             names.add(agent.name)  # its subtree's account has changed too
     changed = [agent for name in names if (agent := agents.find(name)) is not None]
-    saved = {agent.name: _saved(agent, ledger.unpriced(agent)) for agent in changed}
+    saved = {agent.name: _saved(agent) for agent in changed}
     if names:
         decided = ledger.pool.budget if ledger.pool_budgeted else None
         counts = _counts(ledger.pool)
@@ -172,7 +172,7 @@ def _set(account: Account, counts: AccountCounts) -> None:
     account.at_month = counts.at_day if counts.at_month is None else counts.at_month
 
 
-def _saved(agent: Agent, unpriced: tuple[Unpriced, ...]) -> SavedAgent:
+def _saved(agent: Agent) -> SavedAgent:
     return SavedAgent(
         agent.name,
         None if agent.parent is None else agent.parent.name,
@@ -182,7 +182,6 @@ def _saved(agent: Agent, unpriced: tuple[Unpriced, ...]) -> SavedAgent:
         agent.budget if agent.budgeted else None,
         _counts(agent.own),
         _counts(agent.tree),
-        unpriced,
     )
 
 

@@ -34,7 +34,7 @@ from hivemind.scheduler.operator.operate import Operator
 from hivemind.scheduler.shared_budgets import SharedBudgets
 from hivemind.scheduler.tasks import SavedTask, Task
 from hivemind.scheduler.ticket import FINAL_STATUS, Agent, Refusal, Ticket, TicketState
-from hivemind.scheduler.types import Computed, Failure, FailureKind, Price, Request, Usage, Utilisation, WindowReading
+from hivemind.scheduler.types import Computed, Failure, FailureKind, Request, Usage, Utilisation, WindowReading
 from hivemind.scheduler.work import UNASKED_S, Kind, Work, Works
 
 _NEVER = math.inf
@@ -505,12 +505,6 @@ class Scheduler(Dispatcher):
             self.sharing = SharedBudgets(self)
             self.carry_out(self.sharing.begin(now), now)
         return self.sharing
-
-    def price_by(self, price: Price, now: float) -> None:
-        """Use these prices from now on, for what was used before too."""
-        self.ledger.price_by(price)
-        for agent in list(self.agents.values()):
-            self.review_budgets(agent, now)
 
     def sample(self, now: float, budgets: tuple[ev.BudgetState, ...] | None = None) -> ev.Sampled:
         """Return the gauges of every lane, and of these budgets; None: all."""

@@ -9,7 +9,7 @@ from hivemind.records import replace
 from hivemind.scheduler.accounts import Period
 from hivemind.scheduler.commands import BeginAgent, EndAgent, Rejected, SetBudget
 from hivemind.scheduler.config import BudgetConfig, SchedulerConfig
-from hivemind.scheduler.events import AgentBegan, BudgetState, BudgetWarned, PriceUnknown
+from hivemind.scheduler.events import AgentBegan, BudgetState, PriceUnknown
 from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import DEAREST, Usage
 from hivemind.text.amounts import how_used
@@ -20,11 +20,10 @@ def dollars(_: str, model: str, usage: Usage) -> float | None:
     return None if model in ("dark", DEAREST) else usage.total / 1000
 
 
-def hands_with(budget: BudgetConfig | None = None, *, priced: bool = True, max_agents: int = 0) -> Hands:
+def hands_with(budget: BudgetConfig | None = None, *, max_agents: int = 0) -> Hands:
     config = SchedulerConfig(budget=budget or BudgetConfig(), max_agents=max_agents)
     hands = Hands(lane_config(slots=50), config=config)
-    if priced:
-        hands.scheduler.price_by(dollars, 0.0)
+    hands.scheduler.ledger.price_by(dollars)
     return hands
 
 
@@ -80,7 +79,7 @@ def test_an_estimate_in_dollars_is_set_aside() -> None:
 def test_an_estimate_has_the_price_of_the_tier_that_is_asked_for() -> None:
     """At twice the price half as many are sent; one that is answered at the standard tier is charged as such."""
     hands = hands_with()
-    hands.scheduler.price_by(lambda _, __, usage: usage.total / (500 if usage.tier == "fast" else 1000), 0.0)
+    hands.scheduler.ledger.price_by(lambda _, __, usage: usage.total / (500 if usage.tier == "fast" else 1000))
     hands.apply(SetBudget("a", dollars=4.0))
     asked = replace(request("a", size=4 * 144), tier="fast")  # 400 tokens each, by estimate
     tickets = [hands.take(asked) for _ in range(50)]
@@ -113,7 +112,7 @@ def test_an_unknown_price_is_that_of_the_dearest_model() -> None:
         return usage.total / 1000 * {"m": 1, DEAREST: 2}[model] if model != "dark" else None
 
     hands = hands_with()
-    hands.scheduler.price_by(price, 0.0)
+    hands.scheduler.ledger.price_by(price)
     hands.apply(SetBudget("a", dollars=1.0))
     use(hands, "a", 250, model="dark")
     (state,) = states(hands)
@@ -123,7 +122,7 @@ def test_an_unknown_price_is_that_of_the_dearest_model() -> None:
     use(hands, "a", 250, model="dark")
     assert refused(use(hands, "a", 1, model="dark")) is not None
     hands = hands_with(BudgetConfig(unpriced="count"))
-    hands.scheduler.price_by(price, 0.0)
+    hands.scheduler.ledger.price_by(price)
     hands.apply(SetBudget("a", dollars=1.0))
     use(hands, "a", 250, model="dark")
     (state,) = states(hands)
@@ -140,21 +139,6 @@ def test_an_unknown_price_can_be_refused() -> None:
     assert (ticket.refusal.reason, ticket.refusal.status, ticket.refusal.detail) == ("price_unknown", 400, "dark")
     assert use(hands, "a", 1).refusal is None
     assert use(hands, "b", 1, model="dark").refusal is None
-
-
-def test_what_was_used_before_the_prices_were_known_is_priced() -> None:
-    """And may use the budget up."""
-    hands = hands_with(priced=False)
-    hands.apply(SetBudget("a", dollars=1.0))
-    use(hands, "a", 2000)
-    use(hands, "a", 50, model="dark")
-    assert states(hands)[0].used_dollars == 0
-    hands.scheduler.price_by(dollars, hands.now)
-    hands.gather()
-    (state,) = states(hands)
-    assert (state.used_tokens, state.used_dollars, state.unpriced) == (2050, 2.0, 50)
-    assert [event.exhausted for event in hands.seen(BudgetWarned)] == [True]
-    assert refused(use(hands, "a", 1)) is not None
 
 
 # --- Subtree and pool -------------------------------------------------------------------------------------------------

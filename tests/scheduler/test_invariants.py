@@ -363,7 +363,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule()
     def prices_come(self) -> None:
-        self.hands.scheduler.price_by(dollars, self.hands.now)
+        self.hands.scheduler.ledger.price_by(dollars)
         self.hands.gather()
 
     @rule()

@@ -66,7 +66,7 @@ def test_told_of_some() -> None:
     """That a model has no price is told of so many of them."""
     hands = Hands(lane_config(slots=1))
     hands.apply(SetBudget("a", dollars=5.0))
-    hands.scheduler.price_by(lambda provider, model, usage: None, hands.now)
+    hands.scheduler.ledger.price_by(lambda provider, model, usage: None)
     for number in range(MOST_UNPRICED + 20):
         hands.succeed(hands.arrive("a", family=f"made-up-{number}"), USAGE)
     assert len(hands.seen(PriceUnknown)) == MOST_UNPRICED

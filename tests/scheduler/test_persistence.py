@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduler.driving import Hands, lane_config, request
 
+from hivemind.records import replace
 from hivemind.scheduler import commands as cmd
-from hivemind.scheduler.accounts import POOL, Account, Spent
+from hivemind.scheduler.accounts import POOL, Account, Spent, Unpriced
 from hivemind.scheduler.config import BudgetConfig, SchedulerConfig
 from hivemind.scheduler.events import BudgetWarned
-from hivemind.scheduler.ledger import MOST_WAITING
 from hivemind.scheduler.persistence import SavedAgent
 from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.tasks import SavedTask
@@ -37,23 +37,18 @@ class Disk:
         tasks = self.tasks | unsaved.tasks
         return Disk(self.agents | unsaved.agents, {name: task for name, task in tasks.items() if task is not None})
 
-    def revived(self, *, new_run: bool = False, priced: bool = True) -> Hands:
+    def revived(self, *, new_run: bool = False) -> Hands:
         """A scheduler that goes on from it."""
-        hands = fresh(priced=priced)
+        hands = fresh()
         hands.scheduler.restore(self.agents.values(), self.tasks.values(), 0.0, new_run=new_run)
         return hands
 
 
-def fresh(budget: BudgetConfig | None = None, *, priced: bool = True) -> Hands:
+def fresh(budget: BudgetConfig | None = None) -> Hands:
+    """Prices are a fraction that adds up exactly; that of the model called dark is unknown."""
     hands = Hands(lane_config(slots=50), config=SchedulerConfig(budget=budget or BudgetConfig()))
-    if priced:
-        learn_prices(hands)
+    hands.scheduler.ledger.price_by(lambda _, model, usage: None if model == "dark" else usage.total / 1024)
     return hands
-
-
-def learn_prices(hands: Hands) -> None:
-    """A fraction that adds up exactly; the price of the model called dark is unknown."""
-    hands.scheduler.price_by(lambda _, model, usage: None if model == "dark" else usage.total / 1024, 0.0)
 
 
 def agent_of(scheduler: Scheduler, name: str) -> Agent:
@@ -176,44 +171,16 @@ def test_any_write_may_be_the_last(steps: list[Step]) -> None:
             later = later.after(revived)
 
 
-@settings(max_examples=examples(60), deadline=None)
-@given(st.lists(st.tuples(st.sampled_from([each for each in KINDS if each not in ("run", "day")]), *NUMBERS)))
-def test_prices_may_come_in_a_later_life(steps: list[Step]) -> None:
-    """What was used before they were known costs what it would have otherwise, what was in flight included."""
-    known, unknown, disk = Story(fresh()), Story(fresh(priced=False)), Disk()
-    for step in [*steps, ("write", 0, 1)]:
-        known.take(step)
-        unknown.take(step)
-        if step[0] != "write":
-            continue
-        disk = disk.after(unknown.hands.scheduler)
-        expected = facts(known.hands.scheduler, set(disk.agents))
-        later = disk.after(disk.revived(priced=False).scheduler)
-        again = later.revived(priced=False)
-        learn_prices(again)
-        for revived in (disk.revived(), later.revived(), again, later.after(again.scheduler).revived()):
-            assert facts(revived.scheduler, set(disk.agents)) == expected
-
-
-def test_a_price_that_comes_late_is_of_the_run_before() -> None:
-    """The dollars of a run begun since are its own."""
-    hands = fresh(priced=False)
+def test_what_an_earlier_version_saved_without_prices_is_charged() -> None:
+    """Its tokens were counted, its dollars weren't."""
+    hands = fresh()
     hands.succeed(hands.arrive("a"), Usage(1024, 0, 0, 0))
-    again = Disk().after(hands.scheduler).revived(new_run=True, priced=False)
-    again.succeed(again.arrive("a"), Usage(2048, 0, 0, 0))
-    learn_prices(again)
-    for account in (again.scheduler.agents["a"].own, again.scheduler.pool):
-        assert [account.used(per).dollars for per in ("ever", "day", "run")] == [3.0, 3.0, 2.0]
-
-
-def test_usages_beyond_what_can_wait_for_prices_have_none() -> None:
-    """They are said to."""
-    hands = fresh(priced=False)
-    for _ in range(MOST_WAITING + 2):
-        hands.succeed(hands.arrive("a"), Usage(1024, 0, 0, 0))
-    learn_prices(hands)
-    spent = hands.scheduler.pool.ever
-    assert (spent.dollars, spent.unpriced) == (MOST_WAITING, 2048)
+    disk = Disk().after(hands.scheduler)
+    disk.agents["a"] = replace(disk.agents["a"], unpriced=(Unpriced("", "m", Usage(2048, 0, 0, 0)),))
+    again = disk.revived().scheduler
+    spent = [account.ever for account in (agent_of(again, "a").own, again.pool)]
+    assert [(each.tokens, each.dollars) for each in spent] == [(1024, 3.0)] * 2
+    assert Disk().after(again).agents["a"].unpriced == ()
 
 
 @settings(max_examples=examples(100), deadline=None)

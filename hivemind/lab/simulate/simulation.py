@@ -130,7 +130,7 @@ class Simulation:
         """Simulate until every request is over that was over in the recording."""
         began = self._trace.began.at
         if self._price is not None:
-            self._scheduler.price_by(self._price, began)
+            self._scheduler.ledger.price_by(self._price)
         for command in agent_commands(self._changes):
             if not self._apply(began, command, "what-if"):
                 self._apply_later(command)

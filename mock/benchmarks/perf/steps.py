@@ -29,7 +29,7 @@ def main(streams: int) -> None:
     """Print the longest steps."""
     scheduler = Scheduler(SchedulerConfig(budget=BudgetConfig(tokens=10**12)), lambda: 0.0)
     world, differences = World(at=0.0, wall=0.0, address="", upstreams=()), Differences()
-    scheduler.price_by(Prices().cost, 0.0)
+    scheduler.ledger.price_by(Prices().cost)
     scheduler.open_lane(0.0, "lane", LaneConfig("up", "openai", max_concurrency=0, rpm=0, tpm=0))
     tickets = [
         scheduler.arrive(0.0, Request(f"agent-{number}", "lane", _MODEL, _MODEL, 400, None, True))
