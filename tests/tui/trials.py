@@ -111,4 +111,4 @@ def usual(question: Question) -> Sequence[Message]:
 
 def pid_of(simulation: SimulationProcess) -> int | None:
     """The process id of its child; None if there is none."""
-    return None if simulation._child is None else simulation._child.process.pid
+    return None if simulation.process is None else simulation.process.pid

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from hivemind_tui.loop.asking import AskedProcess
+from hivemind_tui.loop.child import AskedProcess
 from hivemind_tui.past.protocol import MESSAGES, Message, PastFailed, PastProgress, ReadPast
 
 _COMMAND = (sys.executable, "-P", "-m", "hivemind_tui.past.worker")

@@ -10,7 +10,7 @@ from hivemind.journal.files import parts_in
 from hivemind.scheduler.commands import Rejected
 from hivemind.text.shells import command_line
 from hivemind.world.snapshot import Snapshot
-from hivemind_tui.loop.asking import AskedProcess
+from hivemind_tui.loop.child import AskedProcess
 from hivemind_tui.sources.base import Source
 from hivemind_tui.whatif.protocol import MESSAGES, Message, Progress, Question, WhatIfFailed
 
