@@ -47,12 +47,12 @@ class AskedProcess(Generic[Q, M]):
         self,
         command: tuple[str, ...],
         messages: msgspec.msgpack.Decoder[M],
-        progress: type[M],
+        progress: type[M] | tuple[()],
         failed: Callable[[str], M],
         name: str,
     ) -> None:
-        """`progress` is the type of the messages after which others follow, `failed` makes one of a reason, and `name`
-        says what the child computes."""
+        """`progress` is the type of the messages after which others follow, or an empty tuple, `failed` makes one of a
+        reason, and `name` says what the child computes."""
         self.process: subprocess.Popen[bytes] | None = None
         self._command = command
         self._messages = messages
