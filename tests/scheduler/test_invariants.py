@@ -319,6 +319,8 @@ class Histories(RuleBasedStateMachine):
     def fail(self, which: int, kind: FailureKind, retryable: bool, delay_s: float | None) -> None:
         if kind in (FailureKind.QUOTA, FailureKind.CLIENT_ERROR):
             retryable = False
+        if kind is FailureKind.CUT:
+            delay_s = None  # no provider stated it
         self.hands.fail(self.pick(which, TicketState.IN_FLIGHT), failure(kind, retryable=retryable, delay_s=delay_s))
 
     @precondition(lambda self: self.in_flight)

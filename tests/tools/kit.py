@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import httpx2
 from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult
 from world.kit import told
@@ -123,7 +124,8 @@ async def over_stdio(folder: Path, url: str, *flags: str, mode: str = "auto", **
         env={**PLAIN, "HIVEMIND_STATE_DIR": str(folder / "state"), **environ},
         cwd=folder,
     )
-    async with Client(started, mode=mode, read_timeout_seconds=HANGS_S) as client:
+    transport = stdio_client(started, errlog=sys.stderr)  # by default what it was at import
+    async with Client(transport, mode=mode, read_timeout_seconds=HANGS_S) as client:
         yield client
 
 
