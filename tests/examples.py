@@ -21,7 +21,7 @@ def register_profiles() -> None:
     """
     phases = tuple(phase for phase in Phase if phase is not Phase.explain)
     settings.register_profile("small", max_examples=25, deadline=None, phases=phases)
-    settings.register_profile("large", max_examples=60, deadline=None, phases=phases)
+    settings.register_profile("large", max_examples=40, deadline=None, phases=phases)
     settings.register_profile(
         "fuzz", max_examples=2000, deadline=None, derandomize=False, database=DirectoryBasedExampleDatabase(_DATABASE)
     )
@@ -39,10 +39,10 @@ def repeated() -> bool:
 
 
 def examples(large: int, few: int | None = None) -> int:
-    """Return a test's own `max_examples`: a quarter of `large` in the large profile, ten times `large` in the fuzz
+    """Return a test's own `max_examples`: a sixth of `large` in the large profile, ten times `large` in the fuzz
     profile, else `few`, which is an eighth of it, but 10 at least, where nothing else is said."""
     if settings.get_current_profile_name() == "large":
-        return max(_FEWEST, large // 4, few or 0)
+        return max(_FEWEST, large // 6, few or 0)
     if settings.get_current_profile_name() == "fuzz":
         return large * _FUZZ_TIMES
     return min(large, max(_FEWEST, large // _SHARE)) if few is None else few

@@ -28,7 +28,7 @@ from hivemind.scheduler.types import TaskSpec
 from hivemind.store.checkpoints import folder_in
 from hivemind.store.token_file import ControlKey
 
-EXAMPLES = 20
+EXAMPLES = 12
 """For each endpoint, besides those at the limits of its schema. By hand, with thousands:
 `schemathesis run URL/_control/openapi.json -H "Authorization: Bearer TOKEN" --checks all --max-examples 500`"""
 HANGS_S = 300

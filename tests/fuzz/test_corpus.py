@@ -12,7 +12,7 @@ from fuzz import engine
 from fuzz.kit import CORPUS, TARGETS
 
 ROOT = Path(__file__).parents[2]
-RUNS = 150
+RUNS = 75
 MINUTES = 0.12
 """At most; slow targets don't try as many."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from itertools import pairwise
 from random import Random
 from statistics import mean
@@ -56,10 +57,11 @@ def test_a_fleet_does_not_thrash(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WORLDS)
-def test_ten_fleets_cost_about_as_little_as_could_be(name: str) -> None:
+def test_fleets_cost_about_as_little_as_could_be(name: str) -> None:
     """As a simulation that knows all; less where that thrashes, and as much as in fair order where nothing is to be
-    gained. Only where the first prompts alone take longer than anybody may wait, a client has to ask again."""
-    dollars, minutes, worlds = runs(name, range(1, 11))
+    gained, which needs the mean of ten seeds. Only where the first prompts alone take longer than anybody may wait, a
+    client has to ask again. `FLEETS=10` tries ten seeds of each."""
+    dollars, minutes, worlds = runs(name, range(1, 11 if name == "200k" else 1 + int(os.environ.get("FLEETS", "5"))))
     most = {"3": 0.95, "60k": 0.25, "200k": 1.01}.get(name, MOST)
     assert dollars <= most * WORLDS[name][0]
     assert minutes <= (1.01 if name == "200k" else MOST) * WORLDS[name][1]
