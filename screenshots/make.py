@@ -96,7 +96,7 @@ PICTURES = (
     Picture(
         "request", "3 slash d o n e enter s s s s s s enter", shows=(r"\d ✕ .* (4|5)\d\d ", r"[2-9] ✓ .*200 answered")
     ),
-    Picture("tasks", "6 j j j", shows=(r"WAITS FOR OR NOTE", r"waited for by")),
+    Picture("tasks", "6 j j j", shows=(r"WAITS FOR OR NOTE", r"needed by")),
     Picture("tuning", "4 j j j j j right right left", shows=(r"1 setting tuned, W writes", r"was 0.5")),
     Picture("tuning_small", "4", size=SMALL, shows=(r"max concurrency",)),
     Picture("log_light", "5", theme="hivemind-light", shows=(r"following", r"answered at attempt")),
