@@ -76,8 +76,10 @@ class BatchRunner(TaskRunner):
     def _held(self) -> str:
         """Until when tasks are paused, in words; empty: none is."""
         paused_s = max((state.paused_s for state in self._states.values()), default=0.0)
+        if not paused_s:
+            return ""
         wall = self._context.wall()
-        return f"a plan's window is used up until {moment(wall, wall + paused_s)}" * (paused_s > 0)
+        return f"a plan's window is used up until {moment(wall, wall + paused_s)}"
 
     def _wanted(self, claim: str) -> ClaimRequest:
         return ClaimRequest(claim, self._context.batch, WHO)

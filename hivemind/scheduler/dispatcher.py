@@ -407,16 +407,15 @@ class Dispatcher:
     def refusal_on_arrival(self, lane: Lane, ticket: Ticket, now: float) -> Refusal | None:
         """Return why a ticket that came may neither be sent nor wait."""
         agent = ticket.agent
-        part = agent.lead is not None  # of another one, whose decisions hold for it
-        if agent.stopped or (part and agent.cut_off):
+        if agent.cut_off:
             return AGENT_STOPPED
         if self.draining:
             return DRAINING
-        if agent.task_gate == "blocked" or (part and agent.gate == "blocked"):
+        if agent.gate == "blocked":
             return self.tasks.refusal(agent)
         if agent.limits and (refusal := self.ledger.refusal(ticket)) is not None:
             return refusal
-        return None if lane.circuit.state is CircuitState.CLOSED else lane.circuit_refusal(ticket, now)
+        return lane.circuit_refusal(ticket, now)
 
     @property
     def queue_full(self) -> bool:

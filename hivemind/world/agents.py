@@ -308,8 +308,7 @@ class Costs:
         """`spent` is told when something was used, and what it cost."""
         self._counts = counts
         self._spent = spent
-        self.pending: deque[tuple[float, AgentFold, str, str, Usage]] = deque(maxlen=PENDING_KEPT)
-        """Noted usages: when, by whom, and of which provider and model."""
+        self._pending: deque[tuple[float, AgentFold, str, str, Usage]] = deque(maxlen=PENDING_KEPT)
         self._cached: deque[tuple[AgentFold, str, ev.PromptCached]] = deque(maxlen=PENDING_KEPT)
         self._models: dict[tuple[str, str], _ModelFold] = {}
 
@@ -324,7 +323,7 @@ class Costs:
 
     def note(self, at: float, agent: AgentFold, provider: str, model: str, usage: Usage) -> None:
         """Note the usage of a model by an agent."""
-        self.pending.append((at, agent, provider, model, usage))
+        self._pending.append((at, agent, provider, model, usage))
 
     def note_cached(self, agent: AgentFold, provider: str, event: ev.PromptCached) -> None:
         """Note what became of a prompt in the provider's cache."""
@@ -339,7 +338,7 @@ class Costs:
             more, name = cached.dollars(provider, price), _CACHED[cached.why]
             for sums in (agent, self._counts):
                 setattr(sums, name, getattr(sums, name) + more)
-        pending, counts, models, spent = self.pending, self._counts, self._models, self._spent
+        pending, counts, models, spent = self._pending, self._counts, self._models, self._spent
         while pending:
             at, agent, provider, model, usage = pending.popleft()
             dollars = price(provider, model, usage)

@@ -69,8 +69,10 @@ _DEEPEST = 16
 """Ancestors looked at, as requests name their parents themselves and may name any number."""
 _PAUSE_S = 3.0
 """Shorter pauses in streams are no matter."""
-_COMES = frozenset({ev.Arrived, ev.GrantedOnArrival, ev.Granted, ev.Prefill, ev.FirstContent})
-_UNTOLD = frozenset({*_COMES, ev.WorkLeft, ev.PromptCached, ev.Progress, ev.LimitsRead})
+_UNTOLD = frozenset(
+    {ev.Arrived, ev.GrantedOnArrival, ev.Granted, ev.Prefill, ev.FirstContent}
+    | {ev.WorkLeft, ev.PromptCached, ev.Progress, ev.LimitsRead}
+)
 """Frequent events that have no line in the log."""
 _OF_TWO = frozenset({ev.GrantedOnArrival, ev.AnsweredWhole})
 """Events of requests that have no others."""
@@ -409,7 +411,7 @@ class World:
             vitals.finished(at, tokens)
             counts.usage += usage
             agent.used(usage, tokens, vitals.number)
-            self._costs.pending.append((at, agent, provider, event.model, usage))
+            self._costs.note(at, agent, provider, event.model, usage)
 
     def _answered_whole(self, event: ev.AnsweredWhole) -> bool:
         arrived = self._begun.pop(event.ticket, None)
