@@ -21,7 +21,7 @@ from hivemind.infinity import Infinities
 from hivemind.journal.records import VERSION, Recorded, RequestBody, ResponseBody
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.commands import Command, SubmitTasks
-from hivemind.scheduler.types import Priority, Usage
+from hivemind.scheduler.types import Priority
 from hivemind.settings_file import removed_in
 from hivemind.world import lines
 from hivemind.world.snapshot import TICKET_STATES
@@ -61,9 +61,8 @@ _PIECE = 256 * 1024
 """Characters of a body that are encoded in one go."""
 _encoder = msgspec.json.Encoder()
 _encode = _encoder.encode
-_NO_CACHE = b'"cache_read_tokens":0,"cache_write_tokens":0,'
-_NO_MORE = _encode(Usage()).partition(b'"output_tokens":0')[2]
-"""Of a usage that is written down, what is 0 as a rule. Others may read all of it, so it isn't left out everywhere."""
+_USUAL = b'"cache_write_tokens":0,', b'"cache_write_1h_tokens":0,', b',"tier":"","requests":0'
+"""Of a usage that is written down, what is left out: what scripts look for in every usage is there."""
 _NO_WAIT, _AT_ONCE = b',"waited_s":0.0', b',"attempt":1}'
 _BESIDE: Mapping[type[ev.Event], tuple[bytes, Callable[[bytes], ev.Event]]] = {
     ev.Arrived: (_AT_ONCE, msgspec.json.Decoder(ev.Granted).decode),
@@ -118,7 +117,9 @@ def encoded(events: list[ev.Event]) -> Encoded:
     kinds = list(map(type, events))
     if not _PREFIXES.keys() >= set(kinds):
         raise TypeError("an event that journals don't hold")
-    lines = _encoder.encode_lines(events).replace(_NO_CACHE, b"").replace(_NO_MORE, b"}")
+    lines = _encoder.encode_lines(events)
+    for usual in _USUAL:
+        lines = lines.replace(usual, b"")
     return kinds, lines.replace(_NO_WAIT + _AT_ONCE, _AT_ONCE)
 
 
