@@ -64,7 +64,8 @@ _encode = _encoder.encode
 _NO_CACHE = b'"cache_read_tokens":0,"cache_write_tokens":0,'
 _NO_MORE = _encode(Usage()).partition(b'"output_tokens":0')[2]
 """Of a usage that is written down, what is 0 as a rule. Others may read all of it, so it isn't left out everywhere."""
-_NO_WAIT, _AT_ONCE = b',"waited_s":0.0', b',"attempt":1}'
+_AT_ONCE = b',"attempt":1}'
+_USUAL = (_NO_CACHE, b""), (_NO_MORE, b"}"), (b',"waited_s":0.0' + _AT_ONCE, _AT_ONCE)
 _BESIDE: Mapping[type[ev.Event], tuple[bytes, Callable[[bytes], ev.Event]]] = {
     ev.Arrived: (_AT_ONCE, msgspec.json.Decoder(ev.Granted).decode),
     ev.Finished: (b',"ttft_s":', msgspec.json.Decoder(ev.FirstContent).decode),
@@ -118,8 +119,10 @@ def encoded(events: list[ev.Event]) -> Encoded:
     kinds = list(map(type, events))
     if not _PREFIXES.keys() >= set(kinds):
         raise TypeError("an event that journals don't hold")
-    lines = _encoder.encode_lines(events).replace(_NO_CACHE, b"").replace(_NO_MORE, b"}")
-    return kinds, lines.replace(_NO_WAIT + _AT_ONCE, _AT_ONCE)
+    lines = _encoder.encode_lines(events)
+    for usual, short in _USUAL:  # `replace` would look for each twice
+        lines = short.join(lines.split(usual))
+    return kinds, lines
 
 
 def lines_of(found: Encoded) -> bytes:
