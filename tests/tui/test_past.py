@@ -64,7 +64,7 @@ async def on_day(tmp_path: Path, size: tuple[int, int] = SMALL) -> AsyncIterator
 
 @pytest.mark.parametrize(
     ("size", "keys"),
-    [(WIDE, "8"), (SMALL, ": c o s t enter"), (SMALL, ": s p e n d enter")],
+    [(WIDE, "8"), (SMALL, ": c o s t enter"), (SMALL, ": s p e n d enter"), (SMALL, ": l a s t space h o u r enter 8")],
 )
 async def test_the_cost_of_the_last_hour_is_some_keys_away(tmp_path: Path, size: tuple[int, int], keys: str) -> None:
     """By agent, sorted, with what it is the cost of; of what was used before nothing is shown."""
@@ -76,6 +76,30 @@ async def test_the_cost_of_the_last_hour_is_some_keys_away(tmp_path: Path, size:
         assert "last 1 h" in shown
         assert "agent-28" not in shown
         assert "no price" in shown  # of that model none is known
+
+
+SENTENCES: dict[str, tuple[str, str, str]] = {
+    "last hour's cost by agent": ("cost", "1 h", "agent"),
+    "cost by model today": ("cost", "today", "model"),
+    "cost by tree since start": ("cost", "since start", "tree"),
+    "spend by task family, 24 h": ("cost", "24 h", "tree"),
+    "8 h": ("overview", "8 h", "agent"),
+    "24h": ("overview", "24 h", "agent"),
+    "last hour": ("overview", "1 h", "agent"),
+    "today": ("cost", "today", "agent"),
+}
+
+
+async def test_sentences_lead_there(tmp_path: Path) -> None:
+    """What the palette offers first shows the span, or the costs that are asked for."""
+    async with on_day(tmp_path) as (pilot, _):
+        fresh = room(pilot).view
+        for sentence, expected in SENTENCES.items():
+            room(pilot).go(fresh)
+            keys = " ".join({" ": "space", "'": "apostrophe", ",": "comma"}.get(c, c) for c in sentence)
+            await press(pilot, f": {keys} enter")
+            view = room(pilot).view
+            assert (view.page, view.back.span(view.page), view.back.by) == expected, sentence
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from hivemind_tui.commands.navigation import into
 from hivemind_tui.commands.past import PastActions
 from hivemind_tui.commands.steering import named
 from hivemind_tui.commands.whatif import WhatIfActions, what_if_line
-from hivemind_tui.commands.words import LABELS, PRIORITIES, Meant, agents_meant, knobs_meant, words_of
+from hivemind_tui.commands.words import LABELS, PRIORITIES, Meant, agents_meant, knobs_meant, past_meant, words_of
 from hivemind_tui.keys.keymap import Key, applies, here, parsed, steers
 from hivemind_tui.render.dials import DIALS, NAMES, reach, shown_value
 from hivemind_tui.render.format import clean
@@ -153,7 +153,8 @@ class Actions(PastActions, WhatIfActions, FileActions):
         """Return what a sentence means: a knob at a number (`max concurrency 4`), what becomes of an agent (`alice
         high`), a budget, a level to pin, a filter."""
         knobs, number = knobs_meant(text)
-        found = [
+        found = self._looked_back(text)
+        found += [
             Choice(
                 f"{DIALS[knob].label} {number}",
                 f"set it to {number} ({knob})",
@@ -185,6 +186,17 @@ class Actions(PastActions, WhatIfActions, FileActions):
             pin = partial(self.steer, partial(intents.pin_at, text=value))
             found.append(Choice(f"pin {value}", "pin the concurrency level there", "", pin))
         return found
+
+    def _looked_back(self, text: str) -> list[Choice]:
+        """Return the choice that shows a span, or what was spent in it."""
+        looked = past_meant(text)
+        if looked is None or self.view.page == "whatif":
+            return []
+        if looked.costs or self.view.page == "cost" or looked.span in ("today", "since start"):
+            by, span = looked.by or self.view.back.by, looked.span or self.view.back.costs
+            show = partial(self.go, navigation.costs(self.view, by, span))
+            return [Choice(f"cost by {by}, {span}", "what was used in that time, sorted", "8", show)]
+        return [Choice(f"last {looked.span}", "curves of that time", "H", partial(self.look_back, looked.span))]
 
     def _said(self, meant: Meant) -> Choice:
         """Return the choice that does what a sentence says of an agent."""

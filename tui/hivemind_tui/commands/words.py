@@ -101,6 +101,20 @@ LABELS: Mapping[str, Label] = {
 }
 """In lower case or as it stands on the screen."""
 
+_SPANS: Mapping[str, Sequence[str]] = {
+    "10 min": ("10 min", "10min", "10 minutes", "10m", "ten minutes"),
+    "1 h": ("1 h", "1h", "hour", "hours", "1 hour", "60 min"),
+    "8 h": ("8 h", "8h", "8 hours"),
+    "24 h": ("24 h", "24h", "24 hours", "day", "1 d", "1d"),
+    "today": ("today", "todays"),
+    "since start": ("since start", "since the start", "start", "total", "all"),
+}
+"""What people call the spans that can be looked back at."""
+_GROUPS = {"agent": "agent", "agents": "agent", "model": "model", "models": "model"}
+_GROUPS |= dict.fromkeys(("tree", "trees", "family", "families", "task", "tasks"), "tree")
+_COSTS = frozenset(("cost", "costs", "spend", "spent", "spending", "money", "dollars", "price", "csv"))
+_PAST_FILLERS = frozenset(("last", "past", "the", "by", "per", "of", "for", "in", "over", "s", "show", "curves"))
+
 _FILLERS = frozenset(
     ("a", "at", "be", "by", "for", "give", "is", "it", "make", "no", "of", "only", "others", "rest", "set", "than")
 ) | {"the", "to"}
@@ -152,6 +166,36 @@ def knobs_meant(text: str) -> tuple[Sequence[str], str]:
     fitting = [knob for knob in DIALS if asked <= words_of(knob)]
     exact = {word for word in asked if "_" in word or "." in word}
     return sorted(fitting, key=lambda knob: (knob not in exact, len(words_of(knob) - asked))), values[0]
+
+
+class Looked(NamedTuple):
+    """What a sentence wants to look back at."""
+
+    span: str = ""
+    """One of :data:`~hivemind.journal.past.SPANS`; empty: it names none."""
+    by: str = ""
+    """What costs are to be summed by; empty: it doesn't say."""
+    costs: bool = False
+    """Whether it is about costs."""
+
+
+def past_meant(text: str) -> Looked | None:
+    """Return what a sentence such as "last hour's cost by agent" or "8 h" wants; None: it is about something else."""
+    left = f" {' '.join(re.findall(r'[a-z0-9]+', text.lower()))} "
+    span = ""
+    for name, spoken in _SPANS.items():
+        for each in sorted(spoken, key=len, reverse=True):
+            if f" {each} " in left:
+                span, left = name, left.replace(f" {each} ", " ", 1)
+                break
+        if span:
+            break
+    words = [word for word in left.split() if word not in _PAST_FILLERS]
+    by = next((_GROUPS[word] for word in words if word in _GROUPS), "")
+    costs = any(word in _COSTS for word in words)
+    if any(word not in _GROUPS and word not in _COSTS for word in words) or not (span or (by and costs)):
+        return None
+    return Looked(span, by, costs or bool(by))
 
 
 class Meant(NamedTuple):
