@@ -15,10 +15,16 @@ COVERAGE =
 # `make fuzz INPUT=tests/fuzz/corpus/sse/found-1`.
 MINUTES = 60
 INPUT =
-# Warnings are errors: a link that leads nowhere is one.
-DOCS = $(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 # Containers often forbid bytecode; without it every worker and every program under test compiles the tree anew.
-PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest
+BYTECODE = PYTHONDONTWRITEBYTECODE=
+PYTEST = $(BYTECODE) $(BIN)/pytest
+# pip would compile all that it installs, three quarters of which nothing here imports: half of its processor time. So
+# that programs needn't where bytecode is forbidden, what they import is compiled; the rest is when a test imports it.
+STARTED = import hivemind.cli.main, hivemind.host.server, hivemind_tui.app, hivemind_tui.program.main
+# Types of the tests and the manual are for `make check` and `make test-all`.
+PRODUCT = hivemind tui mock styles
+# Warnings are errors: a link that leads nowhere is one.
+DOCS = $(BYTECODE) $(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 # Coverage isn't measured in processes that are forked, and on macOS they may crash in the system's libraries.
 WORKERS = -n $(JOBS) --dist worksteal
 FORKED = $(if $(filter Darwin,$(shell uname)),$(WORKERS),--forked $(JOBS))
@@ -45,20 +51,21 @@ lint: $(VENV)/.ready
 	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/python tests/contracts/cycles.py
 
-# Types and manual are checked on one core while the tests are collected and wait; what is wrong with them comes last.
-test: lint ## make check and the quick tests; with COVERAGE=1 also what they and whole programs cover
-	@log=$$(mktemp); { $(BIN)/mypy && $(DOCS); } >"$$log" 2>&1 & checks=$$!; \
+# Checks run on one core while tests are collected and wait; what is wrong with them comes last.
+BESIDE = @log=$$(mktemp); { $(1); } >"$$log" 2>&1 & checks=$$!; \
 	trap 'kill $$checks 2>/dev/null; rm -f "$$log"; exit 130' INT TERM; \
-	code=0; $(PYTEST) $(if $(COVERAGE),$(WORKERS) --cov,$(FORKED)) -m "$(QUICK)" || code=$$?; \
-	wait $$checks || code=1; cat "$$log"; rm -f "$$log"; exit $$code
+	code=0; $(2) || code=$$?; wait $$checks || code=1; cat "$$log"; rm -f "$$log"; exit $$code
+
+test: lint ## lint, the product's types, and the quick tests; with COVERAGE=1 also what they and whole programs cover
+	$(call BESIDE,$(BIN)/mypy $(PRODUCT),$(PYTEST) $(if $(COVERAGE),$(WORKERS) --cov,$(FORKED)) -m "$(QUICK)")
 
 # What `make test` leaves out, and what it does only in small.
-test-all: $(VENV)/.ready ## after make test: slow and end-to-end tests, and property tests with many more examples
-	$(PYTEST) $(FORKED) -m "slow or e2e or hypothesis" --hypothesis-profile=large
+test-all: $(VENV)/.ready ## after make test: the rest of make check, slow and end-to-end tests, and property tests with many more examples
+	$(call BESIDE,$(BIN)/mypy && $(DOCS),$(PYTEST) $(FORKED) -m "slow or e2e or hypothesis" --hypothesis-profile=large)
 
 # Programs are looked for in PATH and in the folders of HIVEMIND_CLIENTS (node_modules/.bin, a venv's bin).
 test-clients: $(VENV)/.ready ## try real clients (Claude Code, Codex, Gemini CLI, opencode, aider, SDKs) where they are installed
-	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 2 --dist worksteal -m clients tests/clients --clients-json clients.json
+	$(PYTEST) -n 2 --dist worksteal -m clients tests/clients --clients-json clients.json
 
 clients-table: $(VENV)/.ready ## after make test-clients: write what was tried into the manual
 	@$(BIN)/python tests/clients/table.py clients.json docs/figures
@@ -170,7 +177,9 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	echo "installing what HiveMind needs into $(VENV)"; \
 	export PIP_DISABLE_PIP_VERSION_CHECK=1; \
 	$(BIN)/python -m pip install -q -c constraints.txt pip; \
-	$(BIN)/python -m pip install -q -c constraints.txt --build-constraint constraints.txt -e '.[lab,fleet,web,mcp,otlp]' --group dev; \
+	$(BIN)/python -m pip install -q --no-compile -c constraints.txt --build-constraint constraints.txt \
+	  -e '.[lab,fleet,web,mcp,otlp]' --group dev; \
+	$(BYTECODE) $(BIN)/python -c '$(STARTED)'; \
 	touch $@
 
 .PHONY: help setup run check lint docs test test-all test-clients clients-table test-servers refusals fuzz mutants bench foresight performance crash crash-figures fleet fleet-figures fleet-simulation soak screenshots clean

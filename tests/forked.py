@@ -16,7 +16,6 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from multiprocessing.queues import SimpleQueue
-from types import ModuleType
 
 import pytest
 from _pytest.capture import CaptureManager
@@ -25,7 +24,8 @@ from hivemind.agent_names import load_tables
 
 _FORK = get_context("fork")
 _SLOW_TO_IMPORT = ("anthropic", "openai", "plotly.graph_objects")
-"""What tests of several files import only when they run, which takes seconds of each process."""
+"""What tests of several files import only when they run, which takes seconds of each process. Until then another module
+stands for the SDKs, which only some of the tests use."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,9 +38,11 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     number: int = session.config.getoption("--forked")
     if not number or session.testsfailed or session.config.option.collectonly:
         return None
+    modules = {id(item.module): item.module for item in session.items if isinstance(item, pytest.Function)}.values()
     for name in _SLOW_TO_IMPORT:
-        if type(sys.modules.get(name)) is not ModuleType:
-            sys.modules.pop(name, None)  # what stood for it until it was used
+        stands = sys.modules.get(name)
+        if stands is None or any(vars(module).get(name) is stands for module in modules):
+            sys.modules.pop(name, None)
             importlib.import_module(name)
     load_tables()
     gc.freeze()

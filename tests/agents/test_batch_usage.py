@@ -26,6 +26,7 @@ def asking(name: str, code: int = 0, **more: object) -> Kind:
     return Kind(name, more={"command": ["python3", "asks.py", str(code)], **more})
 
 
+@pytest.mark.e2e
 async def test_usage(tmp_path: Path) -> None:
     """Tokens and dollars of every task, all its tries together, are in the report and in the table."""
     (tmp_path / "asks.py").write_text(ASKS)

@@ -19,6 +19,7 @@ from hivemind.lab.report import output
 from hivemind.parser import Parser
 
 
+@pytest.mark.e2e
 async def test_page(tmp_path: Path) -> None:
     """A page is written beside where it was asked for, named after the journal, and its path is told."""
     journal(tmp_path / "night.jsonl", a_night())

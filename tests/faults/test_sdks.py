@@ -29,6 +29,8 @@ from faults.upstream import Broken, Ending
 from proxy.kit import proxying
 from proxy.sdk import sdk_http
 
+pytestmark = pytest.mark.slow
+
 TEXT = "one two three four "
 
 
@@ -150,7 +152,6 @@ async def test_closed_streams() -> None:
     await _check([cell for cell in _chosen() if cell.ending is Ending.CLOSED and cell.stream and cell.lasting])
 
 
-@pytest.mark.slow
 async def test_every_ending() -> None:
     """Every way and moment for an attempt to end, and every error."""
     await _check(list(_chosen()))

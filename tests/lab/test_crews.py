@@ -56,9 +56,8 @@ def holds(figure: Foretold, came: float) -> bool:
     return figure.changed.low <= came <= figure.changed.high
 
 
-@pytest.mark.parametrize(
-    "crew", [pytest.param(each, id=each.name, marks=pytest.mark.slow if each is not RAN[0] else ()) for each in RAN]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("crew", RAN, ids=lambda crew: crew.name)
 def test_what_came(crew: Crew, tmp_path: Path) -> None:
     """Lies in the intervals, though refusals of sub-agents leave no status; the limit is inferred from the others."""
     recording = recorded(CREWS / crew.name, tmp_path)

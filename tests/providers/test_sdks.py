@@ -13,6 +13,8 @@ from hivemind.providers.paths import DIALECTS
 from hivemind.scheduler.types import Failure, FailureKind
 
 CHAT, RESPONSES, MESSAGES = DIALECTS["openai_chat"], DIALECTS["openai_responses"], DIALECTS["anthropic"]
+pytestmark = pytest.mark.slow
+
 OVERLOADED = Failure(FailureKind.OVERLOADED, True, 529, message="529")
 
 

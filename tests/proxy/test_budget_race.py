@@ -49,9 +49,8 @@ async def stream(running: Running, agent: str) -> int | None:
             return None
 
 
-@pytest.mark.parametrize(
-    "spread", [pytest.param(1, marks=pytest.mark.slow), 50], ids=["one agent", "fifty agents on a pool"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("spread", [1, 50], ids=["one agent", "fifty agents on a pool"])
 async def test_fifty_streams_on_a_budget_for_ten(spread: int) -> None:
     """Overshot by no more than was in flight when it ran out; whoever is refused asked once, and from then on nothing
     of theirs goes upstream."""

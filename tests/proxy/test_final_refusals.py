@@ -20,6 +20,8 @@ from upstream.scripted import Scripted
 
 from hivemind.scheduler.commands import SetBudget, StopAgent
 
+pytestmark = pytest.mark.slow
+
 Ask = Callable[[Running], Awaitable[object]]
 PREFIX = ContextVar("PREFIX", default="/agent/alice")
 """Of the base URL."""
@@ -79,7 +81,6 @@ async def response_stream(proxy: Running) -> object:
 
 
 KINDS: list[Ask] = [messages, message_stream, chat, chat_stream, response, response_stream]
-SOME = [messages, response_stream, *(pytest.param(each, marks=pytest.mark.slow) for each in KINDS[1:-1])]
 
 
 def denied(text: str) -> pytest.RaisesExc[anthropic.BadRequestError | openai.BadRequestError]:
@@ -104,7 +105,7 @@ async def test_stopped_before(ask: Ask) -> None:
         await asked_once(proxy, upstream, ask(proxy), STOPPED)
 
 
-@pytest.mark.parametrize("ask", SOME)
+@pytest.mark.parametrize("ask", KINDS)
 async def test_stopped_in_flight(ask: Ask) -> None:
     """And one whose request was upstream learns so from that."""
     async with between([Hang()]) as (proxy, upstream):
@@ -112,7 +113,7 @@ async def test_stopped_in_flight(ask: Ask) -> None:
         assert proxy.snapshot().totals.requests == 1
 
 
-@pytest.mark.parametrize("ask", SOME)
+@pytest.mark.parametrize("ask", KINDS)
 async def test_out_of_budget(ask: Ask) -> None:
     """An agent that has used what it may learns how much that was, and where it can be raised; then it goes on."""
     async with between([ANSWER]) as (proxy, upstream):
@@ -128,7 +129,7 @@ async def test_out_of_budget(ask: Ask) -> None:
         assert len(upstream.requests) == 2
 
 
-@pytest.mark.parametrize("ask", SOME)
+@pytest.mark.parametrize("ask", KINDS)
 async def test_a_model_without_a_price(ask: Ask) -> None:
     """Where dollars are counted and such models aren't admitted, the model is named."""
     async with between([ANSWER], budget={"unpriced": "refuse"}) as (proxy, upstream):
@@ -145,7 +146,7 @@ async def test_a_model_without_a_price(ask: Ask) -> None:
     ],
     ids=["no name", "another's name"],
 )
-@pytest.mark.parametrize("ask", SOME)
+@pytest.mark.parametrize("ask", KINDS)
 async def test_a_name_that_cant_be_used(
     ask: Ask, prefix: str, reason: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

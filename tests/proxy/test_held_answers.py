@@ -212,6 +212,7 @@ FAULTY = MockConfig(
 """Half of all streams fail, most of them in the middle."""
 
 
+@pytest.mark.slow
 async def test_sdks_that_stream_inside() -> None:
     """Programs on the official SDKs, and on Google's format, don't end at a stream of which attempts are cut, reset or
     answered by an error event in the middle."""

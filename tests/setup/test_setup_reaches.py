@@ -76,7 +76,8 @@ def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 
-@pytest.mark.parametrize("token", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.slow
+@pytest.mark.parametrize("token", [False, True])
 async def test_variables(token: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both SDKs, configured by the exported lines alone, are answered, and shown under the name that was given."""
     async with running(token) as proxy:
@@ -90,7 +91,8 @@ async def test_variables(token: bool, monkeypatch: pytest.MonkeyPatch) -> None:
         assert (snapshot.totals.finished, snapshot.totals.failed) == (2, 0)
 
 
-@pytest.mark.parametrize("token", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.slow
+@pytest.mark.parametrize("token", [False, True])
 async def test_code(token: bool) -> None:
     """So are clients made by the code, once the token is in its place."""
     async with running(token) as proxy:
