@@ -12,7 +12,6 @@ from typing import Any, get_type_hints
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
 from starlette.routing import Route
 
 from hivemind import __version__
@@ -20,7 +19,7 @@ from hivemind import api_types as api
 from hivemind.agent_names import same
 from hivemind.control.codec import encode_named, snapshot_part, to_plain
 from hivemind.control.controlled import ControlledProxy
-from hivemind.control.guard import NO_PAGE, PRINCIPAL, failure, reply
+from hivemind.control.guard import NO_PAGE, PRINCIPAL, Reply, failure, reply
 from hivemind.control.parsing import checked_who, command_from, parse_as, shown
 from hivemind.control.rights import OPERATOR, Denied, Principal
 from hivemind.control.run_access import RunAccess
@@ -222,8 +221,8 @@ def routes(proxy: ControlledProxy) -> list[Route]:
     return [Route(each.path, _served(each, control), methods=[each.method]) for each in ENDPOINTS]
 
 
-def _served(endpoint: Endpoint, control: Control) -> Callable[[Request], Awaitable[Response]]:
-    async def serve(request: Request) -> Response:
+def _served(endpoint: Endpoint, control: Control) -> Callable[[Request], Awaitable[Reply]]:
+    async def serve(request: Request) -> Reply:
         try:
             given = await endpoint.answer(_for(control, request), await _input(endpoint, request))
             encode = encode_named if endpoint.named else msgspec.json.encode

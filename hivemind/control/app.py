@@ -53,7 +53,7 @@ def control_app(proxy: ControlledProxy) -> Starlette:
             health |= {"cause": found.cause.code, "ends": found.cause.ends, "ends_in_s": found.cause.ends_in_s}
         return JSONResponse(health)
 
-    async def proven(request: Request) -> Response:
+    async def proven(request: Request) -> Any:
         key, query = proxy.control_key, request.query_params
         if key is None:
             return failure(403, OFF)
@@ -103,7 +103,7 @@ def control_app(proxy: ControlledProxy) -> Starlette:
     return app
 
 
-async def _not_found(request: Request, error: Exception) -> Response:
+async def _not_found(request: Request, error: Exception) -> Any:
     assert isinstance(error, HTTPException)
     allowed = Headers(error.headers).get("allow")
     if allowed is None:

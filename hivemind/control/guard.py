@@ -9,12 +9,9 @@ from __future__ import annotations
 import hmac
 import sys
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
-from starlette.datastructures import Headers
-from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hivemind.api_types import OFF, PREFIX, ErrorBody
 from hivemind.control import proof
@@ -25,6 +22,9 @@ if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
+
+if TYPE_CHECKING:  # Starlette is imported when the control API is first used
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 METRICS = "/metrics"
 NO_PAGE = "there is no such page"
@@ -91,7 +91,8 @@ class ControlGuard:
         self._proxy = proxy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scheme, _, shown = Headers(scope=scope).get("authorization", "").partition(" ")
+        authorization = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+        scheme, _, shown = authorization.decode("latin-1").partition(" ")
         app, key = self._app, self._proxy.control_key
         if key is None:
             app = failure(403, OFF)
@@ -110,19 +111,28 @@ class ControlGuard:
         await app(scope, receive, send)
 
 
-def failure(status: int, text: str, headers: Mapping[str, str] | None = None, *, bad_input: bool = False) -> Response:
+class Reply(msgspec.Struct, frozen=True):
+    """An ASGI application that sends one response of JSON."""
+
+    data: bytes
+    headers: Mapping[str, str]
+    status: int = 200
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        own = {"content-type": "application/json", "content-length": str(len(self.data)), "cache-control": "no-store"}
+        headers = [(name.encode(), value.encode("latin-1")) for name, value in (own | dict(self.headers)).items()]
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        await send({"type": "http.response.body", "body": self.data})
+
+
+def failure(status: int, text: str, headers: Mapping[str, str] | None = None, *, bad_input: bool = False) -> Reply:
     """Return an error response."""
-    return _json(msgspec.json.encode(ErrorBody(text, bad_input)), headers or {}, status)
+    return Reply(msgspec.json.encode(ErrorBody(text, bad_input)), headers or {}, status)
 
 
-def reply(data: bytes, headers: Headers) -> Response:
+def reply(data: bytes, headers: Mapping[str, str]) -> Reply:
     """Return a response of encoded JSON."""
     if len(data) < _SMALL or "zstd" not in headers.get("accept-encoding", ""):
-        return _json(data, {})
+        return Reply(data, {})
     # A snapshot of 200 agents takes 0.1 ms and shrinks to an eighth.
-    data = zstd.compress(data, level=1)
-    return _json(data, {"content-encoding": "zstd", "vary": "accept-encoding"})
-
-
-def _json(data: bytes, headers: Mapping[str, str], status: int = 200) -> Response:
-    return Response(data, status, {"cache-control": "no-store", **headers}, media_type="application/json")
+    return Reply(zstd.compress(data, level=1), {"content-encoding": "zstd", "vary": "accept-encoding"})

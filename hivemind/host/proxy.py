@@ -5,21 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import importlib
 import logging
 import random
 import time
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from heapq import nsmallest
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from msgspec import Struct
-from starlette.applications import Starlette
 
 from hivemind import __version__
 from hivemind import api_types as api
-from hivemind.control.app import control_app
 from hivemind.control.guard import failure, guards_itself, is_own, may_scrape
 from hivemind.control.rights import Rights
 from hivemind.errors import UsageError
@@ -188,11 +187,8 @@ class Proxy:
         self.asked = 0
         """Requests so far to the control API and the tools."""
         self._token = settings.token.get_secret_value().encode() if settings.token else None
+        self._control: Callable[[Scope, Receive, Send], Awaitable[None]] | None = None
         self._tools = ToolsEndpoint(self, enabled=settings.mcp.enabled)
-
-    @functools.cached_property
-    def _control_app(self) -> Starlette:
-        return control_app(self)
 
     # --- Lifecycle ------------------------------------------------------------------------------------------------
 
@@ -376,6 +372,13 @@ class Proxy:
     async def _serve_control(self, scope: Scope, place: RequestPath, receive: Receive, send: Send) -> None:
         self.asked += place.path.startswith(api.PREFIX)
         await self._control_app({**scope, "path": place.path, "raw_path": place.raw_path}, receive, send)
+
+    async def _control_app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._control is None:
+            # A thread imports it, so that no agent's request waits for that.
+            control = await asyncio.to_thread(importlib.import_module, "hivemind.control.app")
+            self._control = control.control_app(self)
+        await self._control(scope, receive, send)
 
     async def _serve_tools(self, scope: Scope, place: RequestPath, receive: Receive, send: Send) -> None:
         self.asked += 1

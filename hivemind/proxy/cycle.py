@@ -10,8 +10,8 @@ import asyncio
 import logging
 import socket
 import struct
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
@@ -47,6 +47,9 @@ class ClientConnection(Protocol):
 
     def on_response_complete(self) -> None:
         """Serve the next request, or close the connection: it is known here whether the client is still sending."""
+
+    def drop_parser(self) -> None:
+        """Drop the parser, unless a request is coming: the next one may be hours away."""
 
     def close_unfinished(self) -> None:
         """Close the connection after a part of a response, once the client has taken it."""
@@ -174,20 +177,21 @@ class Cycle:
         body, self.body = bytes(self.body), b""
         return {"type": "http.request", "body": body, "more_body": self.more_body}
 
-    def run_in_task(self, app: Any) -> None:
-        """Have an ASGI application serve the request in a task of its own."""
+    def run_in_task(self, serve: Callable[[], Awaitable[None]]) -> None:
+        """Serve the request in a task of its own."""
+        self.connection.drop_parser()
         tasks = self.connection.tasks
-        task = asyncio.get_running_loop().create_task(self._run(app))
+        task = asyncio.get_running_loop().create_task(self._run(serve))
         task.add_done_callback(tasks.discard)
         tasks.add(task)
 
-    async def _run(self, app: Any) -> None:
-        """Have an ASGI application serve the request. One that fails is logged, and answered 500 where it may be.
+    async def _run(self, serve: Callable[[], Awaitable[None]]) -> None:
+        """Serve the request. A failure is logged, and answered 500 where it may be.
 
         The connection of an answer that is incomplete is closed, so that its client can't take it for a whole one.
         """
         try:
-            await app({**self.scope, "extensions": {EXTENSION: self}}, self.receive, self.send)
+            await serve()
             if self.response_complete or self.disconnected:
                 return
             _log.error("an application returned without a complete response")

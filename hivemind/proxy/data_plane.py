@@ -403,7 +403,7 @@ class DataPlane:
     def _go_on(self, exchange: Exchange, cycle: Cycle) -> None:
         self._count_direct(-1)
 
-        async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        async def serve() -> None:
             try:
                 await self._run(exchange)
             finally:

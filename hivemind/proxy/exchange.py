@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 
 from msgspec import Struct
@@ -453,14 +453,14 @@ class Exchange:
         await self._side.send_error(400, "not_a_stream", f"the upstream answered {mismatch}", None)
         return True
 
-    async def _answered(self, response: UpstreamResponse, first: bytes = b"") -> bool:
+    def _answered(self, response: UpstreamResponse, first: bytes = b"") -> Awaitable[bool]:
         """Hold a successful reply until its first content; `first` are the bytes that were read of it."""
         tap = self.call.head.dialect.tap(response.headers, self.call.facts)
         self._tap = tap.state
         facts = self.call.facts
         if first or not in_pieces(response.headers, facts) or (facts.unmetered and may_hold_links(response.headers)):
-            return await self._answered_whole(response, tap, first)
-        return await self._answered_in_pieces(response, tap)
+            return self._answered_whole(response, tap, first)
+        return self._answered_in_pieces(response, tap)
 
     async def _answered_in_pieces(self, response: UpstreamResponse, tap: Tap, first: bytes = b"") -> bool:
         """Hold a stream until its first content, and keep its client alive meanwhile; `first` are the bytes that the
@@ -488,9 +488,10 @@ class Exchange:
             size += len(data)
         if state.failed:
             return await self._ended_early(response, state, b"".join(held), whole=False)
+        held, data = [b"".join(held)], b""  # nothing of it may stay in memory for as long as the stream goes on
         if not self.call.holds or state.work is not None or self.call.facts.form is StreamForm.ANY:
-            return await self._stream(response, tap, await self._begin(response), b"".join(held))
-        return await self._answered_held(response, tap, b"".join(held))
+            return await self._stream(response, tap, await self._begin(response), held.pop())
+        return await self._answered_held(response, tap, held.pop())
 
     async def _answered_held(self, response: UpstreamResponse, tap: Tap, begun: bytes) -> bool:
         """Hold a stream whose content has begun until it is complete: what goes wrong until then is made good unseen,
@@ -631,6 +632,7 @@ class Exchange:
                 while data:
                     if passed := data if hold is None else hold.passed(data):
                         await write(self.writer, decoder, passed, self._shared.steps)
+                    data = passed = b""  # it would stay in memory until more comes
                     progress.reads = True
                     cycle = self.writer.cycle
                     rest = None

@@ -32,7 +32,7 @@ from uvicorn.protocols.utils import get_local_addr, get_remote_addr, is_ssl
 from uvicorn.server import ServerState
 
 from hivemind.proxy.body_budget import BodyBudget
-from hivemind.proxy.cycle import Cycle, status_line
+from hivemind.proxy.cycle import EXTENSION, Cycle, status_line
 from hivemind.proxy.file_limit import ConnectionLimit, Spare
 from hivemind.proxy.known_head import KnownHead
 from hivemind.upstream.deadline import Deadline
@@ -574,9 +574,12 @@ class ClientProtocol(asyncio.Protocol):
 
     def _begin(self, cycle: Cycle) -> None:
         if cycle.more_body or self._serve_whole is None or not self._serve_whole(cycle):
-            if self._state == _IDLE:
-                self.parser = None  # the next request may be hours away
-            cycle.run_in_task(self.app)
+            scope = {**cycle.scope, "extensions": {EXTENSION: cycle}}
+            cycle.run_in_task(lambda: self.app(scope, cycle.receive, cycle.send))
+
+    def drop_parser(self) -> None:
+        if self._state == _IDLE:
+            self.parser = None
 
     def on_response_complete(self) -> None:
         """Serve the next request, or close the connection."""

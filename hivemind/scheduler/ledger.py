@@ -164,7 +164,7 @@ class Ledger:
         """Tell once that the price of what an agent used isn't known, where a budget counts dollars; `guessed`: it
         counts another model's."""
         if model not in agent.unpriced_models and len(agent.unpriced_models) < MOST_UNPRICED:
-            agent.unpriced_models.add(model)
+            agent.unpriced_models |= {model}
             if agent.in_dollars:
                 self._emit(PriceUnknown(now, agent.name, model, guessed))
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from hivemind.scheduler.accounts import Account, Budget, Spent
+from hivemind.scheduler.accounts import NOTHING, Account, Budget, Spent
 from hivemind.scheduler.events import Arrived, AttemptFailed, BudgetState
 from hivemind.scheduler.faults import Fault
 from hivemind.scheduler.limits import Reservation
@@ -84,7 +84,7 @@ class Agent:
     limits: tuple[Account, ...] = ()  # of these the ones with a budget
     in_dollars: bool = False  # whether one of them is
     budgeted: bool = False  # its budget, or that it has none, was decided; else the settings hold
-    unpriced_models: set[str] = field(default_factory=set)
+    unpriced_models: frozenset[str] = frozenset()
     """Models for which it was reported already that no price is known."""
     task_priority: Priority | None = None  # of the task it works on
     task_gate: Literal["open", "waits", "blocked"] = "open"
@@ -99,7 +99,7 @@ class Agent:
     held: bool = False
     """Its tickets are left out of the queue's order: it is paused, short of budget, or its task waits."""
     in_flight: int = 0
-    so_far: Spent = field(default_factory=Spent)
+    so_far: Spent = field(default_factory=lambda: NOTHING)
     """Its part of what its accounts count as the known use of requests in flight."""
     tickets: dict[int, Ticket] = field(default_factory=dict)  # all that aren't done
 

@@ -10,9 +10,7 @@ import importlib
 import logging
 from collections.abc import Mapping, MutableMapping
 from importlib.util import find_spec
-from typing import Any
-
-from starlette.types import ASGIApp, Receive, Scope, Send
+from typing import TYPE_CHECKING, Any
 
 from hivemind.agent_names import normalised
 from hivemind.control.controlled import ControlledProxy
@@ -24,6 +22,9 @@ from hivemind.redaction.text import redact
 from hivemind.tools.access import Caller, LocalAccess
 from hivemind.wire.identity import claimed_name
 from hivemind.wire.request_head import fields
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 BODY_LIMIT = 1 << 20
 PATHS = ("/mcp", "/mcp/")

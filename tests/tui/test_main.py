@@ -74,7 +74,7 @@ def test_attaching_needs_no_upstream(tmp_path: Path) -> None:
 
 def test_nothing_is_imported_before_it_is_needed() -> None:
     """Without a screen no Textual; up to the first frame neither the demo's HTTP client nor the mock provider, nor what
-    another process simulates with."""
+    another process simulates with; for the control API nothing before its first request."""
     code = (
         "import sys, hivemind_tui.program.main, hivemind_tui.program.supervisor; print(*sys.modules);"
         "import hivemind_tui.program.screens, hivemind_tui.sources.demo, hivemind.host.proxy; print(*sys.modules)"
@@ -83,7 +83,7 @@ def test_nothing_is_imported_before_it_is_needed() -> None:
     headless, framed = (set(line.split()) for line in done.stdout.splitlines())
     assert not {"textual", "plotext"} & headless
     assert "textual.app" in framed
-    assert not {"httpx", "hivemind_mock", "plotext", "hivemind.lab.fit", "hivemind.lab.trace"} & framed
+    assert not {"httpx", "hivemind_mock", "plotext", "hivemind.lab.fit", "hivemind.lab.trace", "starlette"} & framed
 
 
 def test_a_report_needs_a_screen_and_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,7 +109,6 @@ class ControlRoom(Actions):
         self.line = self._board.bottom
 
     def compose(self) -> ComposeResult:
-        self._board.begin(self.size, self.view)
         yield self._board
         yield self.overlay
         yield self.palette
@@ -117,9 +116,10 @@ class ControlRoom(Actions):
     def on_mount(self) -> None:
         self._room = self.size
         self.theme_changed_signal.subscribe(self, lambda _theme: self._restyle())
-        self._board.turn_to(self.view.page)
         self._look()
         self._restyle()
+        self._board.turn_to(self.view.page)  # now that the layout is known, each change of which styles all panels
+        self._draw_all()
         self.set_interval(_TICK_S, self._tick)
         self.run_worker(self.queue.run(), name="commands")
         self.run_worker(self.monitor.timed(self._board.paint(), "panels"), name="panels")

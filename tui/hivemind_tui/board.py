@@ -37,17 +37,6 @@ def is_full(size: Size) -> bool:
     return size.width >= FULL.width and size.height >= FULL.height
 
 
-def _classes_of(view: View) -> Mapping[str, bool]:
-    """Return the board's classes by what there is to show; a class that changes styles all panels again, so only where
-    it matters."""
-    return {
-        "choosing": view.what_if.choosing,
-        "several": len(view.snapshot.lanes) > 1,
-        "alone": not view.fleet.store,
-        "slow": header.is_slow(view),
-    }
-
-
 class Board(Vertical):
     """Everything on the screen except what lies over it."""
 
@@ -76,11 +65,6 @@ class Board(Vertical):
         """Whether those that are due complete a frame."""
         self._wake = asyncio.Event()
         self._view: View | None = None
-
-    def begin(self, size: Size, view: View) -> None:
-        """Take the layout for this size and view before the first panel is there: each change of it later on styles
-        all of them again."""
-        self.update_classes({"compact": not is_full(size), **_classes_of(view)}, update=False)
 
     def compose(self) -> ComposeResult:
         yield self._header
@@ -169,7 +153,9 @@ class Board(Vertical):
 
     def _make_room(self, view: View) -> None:
         """Give the panels whose number of rows is known as many as they have use for."""
-        self.update_classes(_classes_of(view))
+        # A class that changes styles all panels again, so these are only where it matters.
+        classes = {"choosing": view.what_if.choosing, "several": len(view.snapshot.lanes) > 1}
+        self.update_classes({**classes, "alone": not view.fleet.store, "slow": header.is_slow(view)})
         if not self._panels:
             return  # nothing is mounted yet
         full = not self.has_class("compact")

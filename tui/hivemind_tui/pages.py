@@ -87,11 +87,7 @@ def pages(plots: PlotProcess | None) -> Mapping[str, Callable[[], Widget]]:
             Panel(request_table.render, id="requests"), Panel(request_page.render_card, id="request-card")
         ),
         "tuning": lambda: Horizontal(
-            Vertical(
-                Panel(knobs.render, id="knobs"),
-                newest("tuning-events"),
-                id="tuning-left",
-            ),
+            Vertical(Panel(knobs.render, id="knobs"), newest("tuning-events"), id="tuning-left"),
             Vertical(
                 curve("tuning-curve"),
                 Panel(limits.render_windows, id="tuning-windows"),
@@ -142,11 +138,7 @@ def pages(plots: PlotProcess | None) -> Mapping[str, Callable[[], Widget]]:
             ),
             Panel(request_table.render_waterfall, id="waterfall"),
             Horizontal(
-                Vertical(
-                    Panel(log.render_of_agent, id="agent-own-events"),
-                    newest("agent-events"),
-                    id="agent-log",
-                ),
+                Vertical(Panel(log.render_of_agent, id="agent-own-events"), newest("agent-events"), id="agent-log"),
                 curve("agent-curve"),
                 id="agent-bottom",
             ),
