@@ -377,7 +377,7 @@ class Proxy:
         if self._control is None:
             # A thread imports it, so that no agent's request waits for that.
             control = await asyncio.to_thread(importlib.import_module, "hivemind.control.app")
-            self._control = control.control_app(self)
+            self._control = self._control or control.control_app(self)  # another request may have come meanwhile
         await self._control(scope, receive, send)
 
     async def _serve_tools(self, scope: Scope, place: RequestPath, receive: Receive, send: Send) -> None:
