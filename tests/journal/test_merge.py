@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from lab.kit import FREE, LANE, began, request, served
 from lab.random_events import soup
 from msgspec import structs
+from world.kit import state
 
 from hivemind.journal.codec import line_of
 from hivemind.journal.figures import Figures, FiguresFold
@@ -250,22 +251,7 @@ def test_gauges_are_added_up() -> None:
 
     def sample(at: float, active: int, level: float) -> ev.Sampled:
         window = ev.WindowState("m", WindowKind.REQUESTS, 60, active, 0, 60 - active, None, "profile")
-        state = ev.LaneState(
-            lane=LANE,
-            upstream="mock",
-            provider="generic",
-            active=active,
-            waiting=1,
-            retrying=0,
-            level=level,
-            ceiling=8,
-            floor=1,
-            latency_target_s=2.0,
-            circuit_window=20,
-            circuit_threshold=0.5,
-            windows=(window,),
-        )
-        return ev.Sampled(at, (state,))
+        return ev.Sampled(at, (state(level, lane=LANE, active=active, waiting=1, windows=(window,)),))
 
     one, other = [sample(0.0, 2, 4.0)], [sample(1.0, 3, 5.0), ev.LevelChanged(2.0, LANE, 6.0, "grow")]
     for fleet, levels in ((False, (9.0, 10.0)), (True, (5.0, 6.0))):
@@ -274,9 +260,9 @@ def test_gauges_are_added_up() -> None:
         (_, second), (_, changed) = events[1:3]
         assert isinstance(second, ev.Sampled)
         assert isinstance(changed, ev.LevelChanged)
-        (state,) = second.lanes
-        assert (state.active, state.waiting, state.level, changed.level) == (5, 2, *levels)
-        assert (state.windows[0].used, state.windows[0].remaining) == (5, 57)
+        (lane,) = second.lanes
+        assert (lane.active, lane.waiting, lane.level, changed.level) == (5, 2, *levels)
+        assert (lane.windows[0].used, lane.windows[0].remaining) == (5, 57)
 
 
 def test_leases_are_added_up() -> None:

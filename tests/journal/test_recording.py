@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from proxy.kit import Close, Play, Running, client, playing, proxying, raw, request
 from proxy.wire import ANSWER, MESSAGE, PLAIN_BODY, SSE, STREAM_BODY, chunk, head, http
 from upstream.scripted import Scripted, serving
+from waiting import until
 
 from hivemind.journal.index.builder import world_of
 from hivemind.journal.read.reader import Journal, open_journal
@@ -62,6 +63,7 @@ async def test_a_replay_shows_the_vitals_that_were_shown(tmp_path: Path) -> None
     async with recorded(folder, [http(502)], [ANSWER], [ANSWER]) as (proxy, _), client() as web:
         for _ in range(2):
             await web.post(proxy.url + MESSAGES, content=PLAIN_BODY)
+        await until(lambda: proxy.snapshot().totals.finished == 2)  # it is told once the client has its answer
         live = proxy.snapshot()
     journal, events = journal_in(folder)
     world = world_of(journal.began, None)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from lab.kit import FREE, LANE, recorded, served
 from lab.random_events import soup
+from world.kit import state
 
 from benchmarks.prediction import WORLDS, record
 from hivemind.journal.figures import Figures, FiguresFold
@@ -138,21 +139,7 @@ def test_a_pause_before_a_retry_is_a_cause() -> None:
 def test_a_pause_before_a_retry_is_over_when_it_was_to_be() -> None:
     """A sample that was taken a moment before, but is written after it, doesn't prolong it."""
     hold = ev.Hold(1, "backoff", 0.0, None)
-    lane = ev.LaneState(
-        lane=LANE,
-        upstream="mock",
-        provider="generic",
-        active=0,
-        waiting=0,
-        retrying=1,
-        level=4.0,
-        ceiling=4.0,
-        floor=1.0,
-        latency_target_s=2.0,
-        circuit_window=20,
-        circuit_threshold=0.5,
-        upcoming=(hold,),
-    )
+    lane = state(lane=LANE, active=0, retrying=1, upcoming=(hold,))
     before = [asks(0.0, 1), goes(0.0, 1, 0.0), fails(1.0, 1, 3.0)]
     after = [goes(6.0, 1, 2.0, 2), ends(7.0, 1)]
     assert causes(opened(), *before, ev.Sampled(4.0, (lane,)), *after) == {

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec.structs import replace
+from world.kit import state
 
 from hivemind.journal.codec import line_of
 from hivemind.journal.figures import FiguresFold
@@ -14,7 +15,7 @@ from hivemind.lab.report.fold import RunFold
 from hivemind.lab.report.run import RecordedRun
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.config import AimdConfig, LaneConfig, RetryConfig, SchedulerConfig
-from hivemind.scheduler.events import LaneState, WindowState
+from hivemind.scheduler.events import WindowState
 from hivemind.scheduler.types import FailureKind, Priority, Usage, WindowKind
 
 LANE = "api:1f2e"
@@ -75,24 +76,9 @@ def finished(at: float, ticket: int, agent: str, attempts: int = 1, tokens: int 
 def sampled(at: float, active: int = 0, waiting: int = 0, used: float = 10.0) -> ev.Sampled:
     """Return a sample of the lane's gauges."""
     window = WindowState(MODEL, WindowKind.REQUESTS, 50.0, used, 0.0, 50.0 - used, 20.0, "headers")
-    state = LaneState(
-        lane=LANE,
-        upstream="api",
-        provider="anthropic",
-        active=active,
-        waiting=waiting,
-        retrying=0,
-        level=4.0,
-        ceiling=5.0,
-        floor=1.0,
-        mean_ttft_s=1.0,
-        latency_target_s=3.0,
-        circuit_results=20,
-        circuit_window=20,
-        circuit_threshold=0.5,
-        windows=(window,),
-    )
-    return ev.Sampled(START + at, (state,))
+    api = state(lane=LANE, upstream="api", provider="anthropic", ceiling=5.0, mean_ttft_s=1.0)
+    lane = replace(api, active=active, waiting=waiting, windows=(window,))
+    return ev.Sampled(START + at, (lane,))
 
 
 def a_night() -> list[ev.Event]:

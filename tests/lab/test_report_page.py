@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass, field
+from functools import cache
 from html.parser import HTMLParser
 from typing import Any
 
@@ -71,6 +72,12 @@ def seen(run: RecordedRun, title: str = "") -> Seen:
     return parser
 
 
+@cache
+def night() -> Seen:
+    """The page of a night, which takes a third of a second to make."""
+    return seen(run_of(a_night()))
+
+
 def hostile() -> RecordedRun:
     """A run of which every name that comes from outside wants to be more than a name."""
     lane = f"{EVIL}:1"
@@ -97,7 +104,7 @@ def hostile() -> RecordedRun:
 
 def test_nothing_is_loaded() -> None:
     """The page names no address to load anything from, and its policy forbids it."""
-    found = seen(run_of(a_night()))
+    found = night()
     loading = {"src", "href", "srcset", "data", "action", "poster", "background", "formaction"}
     assert [(tag, attrs) for tag, attrs in found.tags if loading & set(attrs)] == []
     assert [style for style in found.styles if re.search(r"url\(|@import|@font-face", style)] == []
@@ -108,7 +115,7 @@ def test_nothing_is_loaded() -> None:
 
 def test_its_own_scripts_may_run() -> None:
     """The policy lets exactly the scripts run that are in the page: plotly's and its own."""
-    found = seen(run_of(a_night()))
+    found = night()
     run = [text for attrs, text in found.scripts if attrs.get("type") != "application/json"]
     assert len(run) == 2
     hashes = {f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in run}
@@ -117,7 +124,7 @@ def test_its_own_scripts_may_run() -> None:
 
 def test_plots_can_not_be_handed_on() -> None:
     """plotly's button that opens its makers' site with the plot isn't there."""
-    own = [text for _, text in seen(run_of(a_night())).scripts][-1]
+    own = [text for _, text in night().scripts][-1]
     assert "showSendToCloud: false" in own
     assert 'plotlyServerURL: ""' in own
     assert "sendChartToCloud" not in own
@@ -125,7 +132,7 @@ def test_plots_can_not_be_handed_on() -> None:
 
 def test_names_stay_names() -> None:
     """Whatever an agent, a model, a lane or an operator is called, the page has no element or attribute of theirs."""
-    plain, found = seen(run_of(a_night())), seen(hostile(), f"{EVIL}<h1>")
+    plain, found = night(), seen(hostile(), f"{EVIL}<h1>")
     assert {tag for tag, _ in found.tags} <= {tag for tag, _ in plain.tags} | {"aside", "ul", "li"}
     assert len([tag for tag, _ in found.tags if tag == "script"]) == 3
     assert [attrs for _, attrs in found.tags if any(name.startswith("on") for name in attrs)] == []
@@ -156,7 +163,7 @@ def test_names_in_plots_are_escaped() -> None:
 
 def test_every_plot_has_words_and_a_place() -> None:
     """Each plot has a place that says in words what it shows, and each place a plot."""
-    found = seen(run_of(a_night()))
+    found = night()
     places = {attrs["id"]: attrs for _, attrs in found.tags if attrs.get("role") == "img"}
     assert set(places) == {f"plot-{name}" for name in found.figures["figures"]}
     assert set(found.figures["figures"]) == {"course", "agents", "windows"}
@@ -166,7 +173,7 @@ def test_every_plot_has_words_and_a_place() -> None:
 
 def test_tables_tell_what_plots_show() -> None:
     """What the plots show is there as tables too, each with the titles of its columns."""
-    found = seen(run_of(a_night()))
+    found = night()
     text = "\n".join(found.texts)
     for told in (
         "level cut to 3.0",

@@ -29,6 +29,9 @@ from proxy.wire import (
 from upstream.scripted import Handler, Scripted, serving
 from upstream.scripted import answering as replying
 
+from hivemind.scheduler.config import RetryConfig
+
+ATTEMPTS = RetryConfig().max_attempts
 WORDS = "The model produced output that does not match the expected peg-native format"
 ERROR: dict[str, object] = {"code": 500, "message": WORDS, "type": "server_error"}
 CHAT_PATH = "/v1/chat/completions"
@@ -101,7 +104,8 @@ async def test_told_at_the_third_attempt(path: str, streamed: bool) -> None:
             told = {(answer.status_code, answer.headers["x-should-retry"]) for answer in answers}
             assert told == {(500, "false")}
         sent = sum(b"bad" in each for each in upstream.requests)
-        assert 18 <= sent <= 24, "one more each, where no good one was answered between its attempts"
+        # Each one more for every time that no good one was answered between its attempts, as on a busy machine.
+        assert 18 <= sent < 6 * ATTEMPTS
         lane = proxy.snapshot().lanes[0].state
         assert (lane.circuit, lane.circuit_errors, lane.level) == ("closed", 0, 8)
         again = await web.post(url, content=body("bad 1"))

@@ -181,14 +181,16 @@ def test_no_place(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert "--state-dir" in caplog.text
 
 
-def test_a_file_that_is_replaced(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_file_that_is_replaced(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Nothing that is written would be found again, which is told, once; the other file stays as it is."""
     with opened(tmp_path, 1, 0.0) as store:
         assert store is not None
         store.put(batch(agent()))
         store.start()
-        store.path.rename(tmp_path / "moved")
-        store.path.touch()
+        await store.settled()
+        other = tmp_path / "other"
+        other.touch()
+        other.replace(store.path)
         store.put(batch(agent("b")))
     told = [record.getMessage() for record in caplog.records]
     assert [("another file is in its place" in line, "couldn't be written" in line) for line in told] == [

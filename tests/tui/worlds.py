@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from tui.requests import detail_of, requests_of
+from world.kit import state
 
 from hivemind.journal.read.older import OlderLines
 from hivemind.records import replace
 from hivemind.scheduler.commands import Command, Rejected
-from hivemind.scheduler.events import BudgetState, Hold, LaneState, WindowState
+from hivemind.scheduler.events import BudgetState, Hold, WindowState
 from hivemind.scheduler.types import Priority, Usage, Utilisation, WindowKind
 from hivemind.settings.write import Draft
 from hivemind.world.fleet import Fleet
@@ -348,28 +349,19 @@ def _lane(
     name: str, slots: tuple[TicketView, ...], queue: tuple[TicketView, ...], curve: tuple[CurvePoint, ...]
 ) -> LaneView:
     return LaneView(
-        state=LaneState(
+        state=state(
+            8.5,
             lane=name,
             upstream="anthropic",
             provider="anthropic",
             active=len(slots),
             waiting=sum(1 for ticket in queue if ticket.state == "queued"),
             retrying=sum(1 for ticket in queue if ticket.state == "retry"),
-            level=8.5,
             ceiling=12.0,
-            floor=1.0,
-            pinned=False,
             mean_ttft_s=1.42,
-            latency_target_s=2.0,
             rate_limited_for_s=3.1,
-            paused=False,
-            circuit="closed",
-            circuit_forced=False,
             circuit_errors=3,
             circuit_results=17,
-            circuit_window=20,
-            circuit_threshold=0.5,
-            circuit_reopens_in_s=None,
             windows=(
                 WindowState("claude-opus", WindowKind.REQUESTS, 50, 31, 6, 19, 23.0, "headers"),
                 WindowState("claude-opus", WindowKind.INPUT, 400_000, 318_000, 41_000, 82_000, 23.0, "headers"),

@@ -211,12 +211,13 @@ async def test_a_refusal_ends_the_sending(native: Opener) -> None:
 
 async def test_a_refusal_may_be_followed_by_a_hang_up(native: Opener) -> None:
     """A short answer to a long request is whole, and its connection isn't used again."""
+    answered = asyncio.Event()
 
     def made(script: Scripted) -> Handler:
         async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.readuntil(b"\r\n\r\n")
             writer.write(b"HTTP/1.1 413 Too Large\r\ncontent-length: 2\r\n\r\nno")
-            await reader.read()
+            await answered.wait()
 
         return handle
 
@@ -225,4 +226,5 @@ async def test_a_refusal_may_be_followed_by_a_hang_up(native: Opener) -> None:
         for _ in range(2):
             response = await post(upstream, b"x" * 30_000_000)
             assert (response.status, await whole(response)) == (413, b"no")
+        answered.set()
         assert server.accepted == 2

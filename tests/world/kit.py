@@ -89,20 +89,10 @@ def state(at_level: float = 4.0, **about: object) -> LaneState:
         level=at_level,
         ceiling=8.0,
         floor=1.0,
-        pinned=False,
         mean_ttft_s=0.5,
         latency_target_s=2.0,
-        rate_limited_for_s=0.0,
-        paused=False,
-        circuit="closed",
-        circuit_forced=False,
-        circuit_errors=0,
-        circuit_results=0,
         circuit_window=20,
         circuit_threshold=0.5,
-        circuit_reopens_in_s=None,
-        windows=(),
-        plan=(),
     )
     return replace(lane, **about)  # type: ignore[arg-type]
 
