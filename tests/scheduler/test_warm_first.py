@@ -86,7 +86,7 @@ LEDGERS = [
     ("like", "seeds"),
     [
         *((LEDGERS[each], range(1)) for each in (1, 2, 5)),
-        *(pytest.param(like, range(1, 4), marks=pytest.mark.slow) for like in LEDGERS),
+        *(pytest.param(like, range(1, 3), marks=pytest.mark.slow) for like in LEDGERS),
     ],
 )
 def test_the_ledger_is_the_providers_account_to_the_cent(like: World, seeds: range) -> None:
