@@ -40,7 +40,7 @@ from hivemind_mock.agents.demo import SEED, at_tasks, bad_day, run_demo_agents, 
 from hivemind_mock.bench.runs import BenchRun, execute_run
 from hivemind_mock.provider.config import SCENARIOS
 from hivemind_tui.app import ControlRoom
-from hivemind_tui.commands.files import CONVERTER, placed_text
+from hivemind_tui.commands.files import placed_text
 from hivemind_tui.keys.keymap import BY_ID, here
 from hivemind_tui.loop.loop_lag import Pace
 from hivemind_tui.plots.process import PlotProcess
@@ -54,6 +54,7 @@ WARM_UP_S = 24.0
 SETTLE_S = 2.5
 """Until a page is drawn and its plot is there."""
 LARGE, SMALL = (160, 45), (80, 24)
+CONVERTER = "rsvg-convert"
 CELL_PIXELS = 9
 ENVIRONMENT = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
 

@@ -7,13 +7,13 @@ their adoption after a killed runner are those of a batch.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from hivemind.agents.plans.plan import Plan, PlannedTask
 from hivemind.agents.plans.values import WantedDeadline, is_name
-from hivemind.agents.progress import TaskRow, sums
+from hivemind.agents.progress import TaskRow
 from hivemind.agents.run import AgentCommand
 from hivemind.console import printable
 from hivemind.errors import UsageError
@@ -53,30 +53,6 @@ def exit_code(rows: Iterable[TaskRow]) -> int:
     codes = [1 if row.exit_code is None else row.exit_code for row in rows if row.state != "done"]
     failed = {128 - code if code < 0 else code for code in codes} - {0} or ({1} if codes else {0})
     return failed.pop() if len(failed) == 1 else 1
-
-
-def as_json(rows: Sequence[TaskRow], code: int) -> dict[str, object]:
-    """Return how the agents ended, as `--report` has it for one."""
-    agents = [
-        {
-            "agent": row.agent,
-            "state": row.state,
-            "exit_code": 128 - row.exit_code if row.exit_code is not None and row.exit_code < 0 else row.exit_code,
-            "signal": -row.exit_code if row.exit_code is not None and row.exit_code < 0 else None,
-            "note": row.note,
-            "seconds": None if row.seconds is None else round(row.seconds, 3),
-            "tokens": row.tokens,
-            "dollars": row.dollars,
-            "unpriced_tokens": row.unpriced,
-            "estimated_tokens": row.estimated,
-            "restarts": max(0, row.attempts - 1),
-            "log": None if row.log is None else str(row.log),
-            "worktree": row.worktree,
-            "checkpoint": row.checkpoint,
-        }
-        for row in rows
-    ]
-    return {"exit_code": code, **sums(rows), "agents": agents}
 
 
 def shown_safely(line: str) -> str:

@@ -176,7 +176,8 @@ def closing(standing: BatchProgress, width: int, ink: Ink) -> list[str]:
 
 def as_json(standing: BatchProgress) -> dict[str, object]:
     """Return the progress for programs."""
-    tasks = [asdict(row) for row in standing.rows]
+    rows = standing.rows
+    tasks = [asdict(row) for row in rows]
     for task in tasks:
         task["unpriced_tokens"], task["estimated_tokens"] = task.pop("unpriced"), task.pop("estimated")
         task["seconds"] = None if task["seconds"] is None else round(task["seconds"], 3)
@@ -185,19 +186,12 @@ def as_json(standing: BatchProgress) -> dict[str, object]:
         "batch": standing.batch,
         "complete": standing.complete,
         "seconds": round(standing.elapsed_s, 3),
-        **sums(standing.rows),
-        "counts": dict(standing.counts),
-        "tasks": tasks,
-    }
-
-
-def sums(rows: Sequence[TaskRow]) -> dict[str, float]:
-    """Return what all tasks have used, for programs."""
-    return {
         "tokens": sum(row.tokens for row in rows),
         "dollars": sum(row.dollars for row in rows),
         "unpriced_tokens": sum(row.unpriced for row in rows),
         "estimated_tokens": sum(row.estimated for row in rows),
+        "counts": dict(standing.counts),
+        "tasks": tasks,
     }
 
 

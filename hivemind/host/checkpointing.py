@@ -39,7 +39,7 @@ from hivemind.store.checkpoints import (
 from hivemind.text import humanise
 from hivemind.text.amounts import how_used, owner
 from hivemind.text.shells import command_line
-from hivemind.wire.call import Call, path_of, with_conversation
+from hivemind.wire.call import Call, CallHead, path_of, with_conversation
 
 _log = logging.getLogger(__name__)
 
@@ -395,7 +395,13 @@ class Conversations:
 
     def _enter_fresh(self) -> None:
         fresh, self._fresh, self._fresh_bytes = self._fresh, [], 0
-        for call, at in fresh:
+        entered, heads = list[tuple[Call, float]](), dict[str, CallHead]()
+        for each in reversed(fresh):
+            agent, head = each[0].identity.agent, each[0].head
+            if heads.get(agent) is not head or head.client.priority is Priority.LOW:
+                entered.append(each)  # else the agent's next one, of the same session, takes its place at once
+            heads[agent] = head
+        for call, at in reversed(entered):
             self._enter(call, at)
 
     def _enter(self, call: Call, at: float) -> None:

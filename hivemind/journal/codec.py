@@ -21,7 +21,7 @@ from hivemind.infinity import Infinities
 from hivemind.journal.records import VERSION, Recorded, RequestBody, ResponseBody
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.commands import Command, SubmitTasks
-from hivemind.scheduler.types import Priority, Usage
+from hivemind.scheduler.types import Priority
 from hivemind.settings_file import removed_in
 from hivemind.world import lines
 from hivemind.world.snapshot import TICKET_STATES
@@ -61,10 +61,14 @@ _PIECE = 256 * 1024
 """Characters of a body that are encoded in one go."""
 _encoder = msgspec.json.Encoder()
 _encode = _encoder.encode
-_NO_CACHE = b'"cache_read_tokens":0,"cache_write_tokens":0,'
-_NO_MORE = _encode(Usage()).partition(b'"output_tokens":0')[2]
-"""Of a usage that is written down, what is 0 as a rule. Others may read all of it, so it isn't left out everywhere."""
-_NO_WAIT, _AT_ONCE = b',"waited_s":0.0', b',"attempt":1}'
+_AT_ONCE = b',"attempt":1}'
+_USUAL = (
+    (b'"cache_write_tokens":0,', b""),
+    (b'"cache_write_1h_tokens":0,', b""),
+    (b',"tier":"","requests":0', b""),
+    (b',"waited_s":0.0' + _AT_ONCE, _AT_ONCE),
+)
+"""What is left out as a rule, and what stands there instead. Of a usage, what scripts look for is always there."""
 _BESIDE: Mapping[type[ev.Event], tuple[bytes, Callable[[bytes], ev.Event]]] = {
     ev.Arrived: (_AT_ONCE, msgspec.json.Decoder(ev.Granted).decode),
     ev.Finished: (b',"ttft_s":', msgspec.json.Decoder(ev.FirstContent).decode),
@@ -118,8 +122,10 @@ def encoded(events: list[ev.Event]) -> Encoded:
     kinds = list(map(type, events))
     if not _PREFIXES.keys() >= set(kinds):
         raise TypeError("an event that journals don't hold")
-    lines = _encoder.encode_lines(events).replace(_NO_CACHE, b"").replace(_NO_MORE, b"}")
-    return kinds, lines.replace(_NO_WAIT + _AT_ONCE, _AT_ONCE)
+    lines = _encoder.encode_lines(events)
+    for usual, short in _USUAL:  # `replace` would look for each twice
+        lines = short.join(lines.split(usual))
+    return kinds, lines
 
 
 def lines_of(found: Encoded) -> bytes:

@@ -75,8 +75,10 @@ class BodyBudget:
 
     def take(self, body: bytes) -> None:
         """Count a body that has come. Raises: RequestRefused, as :meth:`read`."""
-        self._check(len(body), len(body))
-        self._add(len(body))
+        size = len(body)
+        if size > self._largest or self.used + size > self._total:
+            self._check(size, size)
+        self._add(size)
 
     def release(self, body: bytes) -> None:
         """Count a body no longer, because its request is over."""

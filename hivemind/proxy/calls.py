@@ -179,7 +179,7 @@ class CallReader:
         asks_usage = self._asks_usage and facts.stream and head.dialect.can_ask_usage(head.about_body, body)
         call = Call(head, body, facts, identity, asks_usage)
         known = head.dialect.name != "plain"
-        if call.free is known and (known or facts.begins is None):
+        if (head.free or not known) and call.free is known and (known or facts.begins is None):
             self._paths.report(head.method.decode(), head.path, known=known)
         if facts.unread:
             _log.info("the size of a request of %s is estimated: %s", identity.agent, facts.unread)

@@ -316,8 +316,9 @@ class DataPlane:
     def _count(self) -> None:
         """Count a request that is being answered; not before, because draining doesn't wait for clients that are still
         sending one."""
+        if not self._active:
+            self._idle.clear()
         self._active += 1
-        self._idle.clear()
 
     def _discount(self) -> None:
         self._active -= 1
@@ -371,16 +372,18 @@ class DataPlane:
         head = cycle.remembered
         if not isinstance(head, Head):
             head = self._head(cycle.scope)
-        if not head.direct or self._bodies is not None or not self._is_authorized(head.tokens):
+        if not head.direct or self._bodies is not None or not (self._token is None or self._is_authorized(head.tokens)):
             return False
         body = bytes(cycle.body)
         try:
-            call_head = self._call_head(cycle.scope, head)
+            call_head = head.call or self._call_head(cycle.scope, head)
             if not is_short(call_head, body):
                 return False
             call = self._calls.read_short(call_head, body, head.tokens)
+            if call_head.free and call.free:
+                return False
             retries = self._retries
-            if call.free or ((retries.waiting or retries.left) and retries.original(call, self._engine.now())):
+            if (retries.waiting or retries.left) and retries.original(call, self._engine.now()):
                 return False
             self._body_budget.take(body)
         except RequestRefused:
@@ -395,7 +398,7 @@ class DataPlane:
 
     def _count_direct(self, more: int) -> None:
         self._direct += more
-        self.outbox.batches = self._direct >= _BATCHED_FROM
+        self.outbox.batches = self._engine.batches = self._direct >= _BATCHED_FROM
 
     def _go_on(self, exchange: Exchange, cycle: Cycle) -> None:
         self._count_direct(-1)

@@ -117,7 +117,10 @@ class Engine:
         self.tasks.epoch = wall() - self._time()
         self.hooks = hooks
         self._stalls = invariants.Stalls(self._scheduler)
-        self.world = world(self._time())
+        self._world = world(self._time())
+        self.batches = False
+        """Requests are served in quick succession, so what they bring is published once a turn of the event loop."""
+        self._unpublished = False  # something is published at the end of this turn
         if price is not None:
             self.price_by(price)
         self._ending = False
@@ -133,6 +136,13 @@ class Engine:
         self._wake: asyncio.TimerHandle | None = None
         self._wake_at: float | None = None
         self._sampler = self._loop.call_later(SAMPLE_EVERY_S, self._sample_again)
+
+    @property
+    def world(self) -> World:
+        """The views of everything that has happened."""
+        if self._unpublished:
+            self._settle()
+        return self._world
 
     def price_by(self, price: Price) -> None:
         """Price everything used from now on."""
@@ -240,7 +250,7 @@ class Engine:
     def arrive(self, request: Request) -> Ticket:
         """Schedule a request; its ticket may be in flight already, wait, or be refused."""
         ticket = self._scheduler.arrive(self._time(), request)
-        self._settle()
+        self._settle_once_a_turn()
         return ticket
 
     def begins_s(self, ticket: Ticket) -> float:
@@ -285,7 +295,7 @@ class Engine:
     def succeed(self, ticket: Ticket, status: int, usage: Usage | None, computed: Computed | None = None) -> None:
         """Complete a request whose answer came whole; `computed`: what the server says that it took."""
         self._scheduler.succeed(self._time(), ticket, status, usage, computed)
-        self._settle()
+        self._settle_once_a_turn()
 
     def begin_work(self, ticket: Ticket, name: str, kind: Kind, booked: bool | None) -> None:
         """Note what a request began (:meth:`Scheduler.begin_work`)."""
@@ -414,7 +424,7 @@ class Engine:
         """Yield what doesn't hold, part by part (:func:`.invariants.steps`)."""
         yield from invariants.steps(self._scheduler, self._time)
         yield self._stalls.look(self._time())
-        if self._scheduler.timers.next_at is not None and self._wake is None:
+        if self._scheduler.timers.next_at is not None and self._wake is None and not self._unpublished:
             yield [Violation("timer", "", "", "The scheduler has timers, but the event loop has none for them.")]
 
     @property
@@ -468,15 +478,25 @@ class Engine:
         self._scheduler.advance(self._time())
         self._settle()
 
+    def _settle_once_a_turn(self) -> None:
+        """Publish the events of the last call, in batches at the end of the turn, unless another request waits for a
+        decision."""
+        if not self.batches or self._scheduler.decisions:
+            self._settle()
+        elif not self._unpublished:
+            self._unpublished = True
+            self._loop.call_soon(self._settle)
+
     def _settle(self) -> None:
-        """Publish the events and decisions of the last call."""
+        """Publish the events and decisions of the last calls."""
+        self._unpublished = False
         scheduler = self._scheduler
         events = scheduler.events
         if events:
             hooks = self.hooks
             if hooks.record is not None:
                 hooks.record(events)
-            self.world.follow(events)
+            self._world.follow(events)
             watched = hooks.watched
             for event in events:
                 watcher = watched.get(type(event))

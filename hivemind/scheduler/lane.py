@@ -145,7 +145,8 @@ class Lane:
         self.disproved = 0
         """Failures in a row, each of an attempt that began after the one before was known."""
         self._failed_at = -math.inf
-        self._emit = emit
+        self.emit = emit
+        """Publishes an event."""
         self._refused_cut: tuple[str, float] | None = None
         """The level before it was cut because a family was refused, while no other was asked for."""
         self._lockstep: dict[WindowKind, Lockstep] = {}
@@ -242,7 +243,7 @@ class Lane:
         request = ticket.request
         head = now, ticket.id, request.agent, self.key, request.model
         if ticket.ahead and usage.cache_read_tokens >= LEAST:
-            self._emit(ev.PromptCached(*head, "order", usage.cache_read_tokens, usage))
+            self.emit(ev.PromptCached(*head, "order", usage.cache_read_tokens, usage))
         if news is None:
             return
         again, expired_at = news
@@ -250,7 +251,7 @@ class Lane:
             why: Literal["switched", "waited", "thought"] = "thought"
             if ticket.arrived_at - request.waited_s < expired_at:
                 why = "switched" if expired_at == math.inf else "waited"
-            self._emit(ev.PromptCached(*head, why, again, usage))
+            self.emit(ev.PromptCached(*head, why, again, usage))
         if len(ticket.agent.tickets) == 1:
             return
         for other in islice(ticket.agent.tickets.values(), MOST_WARMED):
@@ -260,7 +261,7 @@ class Lane:
 
     def assumed_changed(self, now: float, family: str, window: Window, *, refused: bool = False) -> None:
         """Report that a limit has changed that is only assumed."""
-        self._emit(ev.AssumedLimitChanged(now, self.key, family, window.kind, window.full, refused))
+        self.emit(ev.AssumedLimitChanged(now, self.key, family, window.kind, window.full, refused))
 
     def family_gate(self, family: str, now: float) -> tuple[str, float] | None:
         """Return the gate that is shut to this family, though not to the lane, and the seconds until it opens (inf:
@@ -384,7 +385,7 @@ class Lane:
         """Take in what a reply said of the rate windows."""
         if plan:
             for news in self.long.read(now, plan, self.key):
-                self._emit(news)
+                self.emit(news)
             self.queue.paced = self.long.held_s if self.long.paces else None
         if readings:
             ticket.headed_at = now
@@ -396,7 +397,7 @@ class Lane:
                 self._compare(now, family, readings, ticket.granted_at)
             if now >= allowance.emit_at:
                 allowance.emit_at = now + EMIT_EVERY_S
-                self._emit(ev.LimitsRead(now, self.key, family, readings))
+                self.emit(ev.LimitsRead(now, self.key, family, readings))
 
     def _compare(self, now: float, family: str, readings: tuple[WindowReading, ...], started_at: float) -> None:
         """Have families that turn out to share a window take from one, or those that don't from windows of their own.
@@ -439,7 +440,7 @@ class Lane:
         absurd = reset_in_s > MOST_RESET_S
         if (reading.kind, absurd) not in self._doubted:
             self._doubted.add((reading.kind, absurd))
-            self._emit(ev.ResetDoubted(now, self.key, family, reading.kind, reset_in_s, absurd))
+            self.emit(ev.ResetDoubted(now, self.key, family, reading.kind, reset_in_s, absurd))
 
     def succeeded(self, now: float, ticket: Ticket, ttft_s: float | None, so_far: Usage | None, *, whole: bool) -> bool:
         """Count a first content, or a whole answer: a latency sample for AIMD, a success for the circuit; without
@@ -542,8 +543,8 @@ class Lane:
         else:
             first_s = ttft_s if computed is None else min(ttft_s, computed.prompt_s)
             pace.first.learn(first_s, inputs, 0, alone=alone)
-        if self.aimd.ceiling < math.inf or took_s <= 0:
-            return
+        if self.aimd.ceiling < math.inf or self.aimd.level == math.inf or took_s <= 0:
+            return  # what more at once bring leads nowhere beneath a stated ceiling, nor while there is no level at all
         in_flight = ticket.in_flight if ttft_s is None else self._in_flight(now, ticket)
         if in_flight == math.inf:
             return
@@ -688,7 +689,7 @@ class Lane:
         if family is not None:
             self.pauses[family] = pause
         if news:
-            self._emit(ev.LaneRateLimited(now, self.key, for_s, cause, family))
+            self.emit(ev.LaneRateLimited(now, self.key, for_s, cause, family))
         return True
 
     def resume(self, now: float, *, early: bool = False) -> None:
@@ -696,7 +697,7 @@ class Lane:
         for family, pause in self.all_pauses.items():
             if -math.inf < pause.until and (early or pause.until <= now):
                 pause.until = -math.inf
-                self._emit(ev.LaneReleased(now, self.key, family))
+                self.emit(ev.LaneReleased(now, self.key, family))
 
     def reopen(self, now: float) -> None:
         """End the pauses, and forget what headers have said of used-up windows. Our own limits hold."""
@@ -709,7 +710,7 @@ class Lane:
         self.set_slots()
         if self.leasing is not None and self.leasing.shared and self.aimd.cut is not None:
             self.leasing.urgent = True
-        self._emit(ev.LevelChanged(now, self.key, self.aimd.level, cause, excess_s))
+        self.emit(ev.LevelChanged(now, self.key, self.aimd.level, cause, excess_s))
 
     def set_slots(self) -> None:
         """Set the gate's limit to AIMD's level, or to what the lease allows."""
@@ -719,10 +720,6 @@ class Lane:
         elif self.settings.admission:
             self.gate.limit = self.aimd.level
 
-    def emit(self, event: ev.Event) -> None:
-        """Publish an event."""
-        self._emit(event)
-
     def report_circuit(self, now: float, cause: str) -> None:
         """Report the circuit's state."""
         if self.leasing is not None and self.circuit.outcome is not None:
@@ -730,7 +727,7 @@ class Lane:
         reopens_at = self.circuit.reopens_at
         wait_s = None if reopens_at is None else reopens_at - now
         circuit = self.circuit
-        self._emit(ev.CircuitChanged(now, self.key, circuit.state.value, cause, wait_s, circuit.family))
+        self.emit(ev.CircuitChanged(now, self.key, circuit.state.value, cause, wait_s, circuit.family))
 
 
 class Lanes(dict[str, Lane]):

@@ -407,7 +407,7 @@ class Ledger:
 
 def warning_of(agent: Agent) -> BudgetState | None:
     """Return the agent's most used budget, if so much is used that the agent should know."""
-    used = [account for account in agent.limits if account.share >= WARN_SHARE]
+    used = [account for account in agent.limits if not account.calm and account.share >= WARN_SHARE]
     return max(used, key=lambda account: account.share).state() if used else None
 
 

@@ -298,7 +298,7 @@ class Scheduler(Dispatcher):
         self.release_slot(lane, ticket, now, usage)
         self.forget(ticket)
         end = now, ticket.id, ticket.agent.name, lane.key, ticket.request.model, status, ticket.attempts, usage
-        duration_s, ttft_s = now - ticket.arrived_at, now - ticket.granted_at
+        duration_s, ttft_s = round(now - ticket.arrived_at, 6), round(now - ticket.granted_at, 6)
         if whole and self.joins and len(events) == place:
             events.append(ev.AnsweredWhole(*end, duration_s, ttft_s, ticket.headed_s))
         else:

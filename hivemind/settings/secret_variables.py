@@ -10,13 +10,13 @@ import ctypes
 import os
 from collections.abc import Mapping
 
-from hivemind.settings.options import options
+from hivemind.settings.options import PREFIX, options
 
 
 def is_secret(variable: str) -> bool:
     """Return whether a variable, in any case, is that of a setting that holds a secret, of its section or of a part."""
     name = variable.upper()
-    secrets = (option.variable for option in options() if option.secret)
+    secrets = (option.variable for option in options() if name.startswith(PREFIX) and option.secret)
     return any(name == each or each.startswith(f"{name}__") or name.startswith(f"{each}__") for each in secrets)
 
 

@@ -185,18 +185,10 @@ def prune(
                 os.unlink(entry.path)
 
 
-def superfluous(found: Sequence[Found], keep: int, before: float) -> list[Found]:
-    """Return the checkpoints beyond the newest `keep` of each agent which are of before that time (since the epoch).
-
-    `found` is as :func:`listed` returns it.
-    """
-    seen: Counter[str] = Counter()
-    chosen = []
-    for each in found:
-        seen[each.checkpoint.agent] += 1
-        if seen[each.checkpoint.agent] > keep and each.checkpoint.at < before:
-            chosen.append(each)
-    return chosen
+def superfluous(found: Sequence[Found]) -> list[Found]:
+    """Return all but the newest checkpoint of each agent; `found` is as :func:`listed` returns it."""
+    newest = {each.checkpoint.agent: each for each in reversed(found)}
+    return [each for each in found if newest[each.checkpoint.agent] is not each]
 
 
 def _files(folder: Path) -> Iterator[tuple[re.Match[str], os.DirEntry[str]]]:

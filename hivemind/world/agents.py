@@ -293,6 +293,10 @@ _DEEPEST = 16
 """Ancestors looked at, as requests name their parents themselves and may name any number."""
 
 
+_SUMMED_MOST = 1000
+"""Usages of a model that are kept apart."""
+_counts = attrgetter(*Usage.__struct_fields__[:6])
+"""Returns the tokens of each kind."""
 _CACHED = {
     "waited": "expired_waiting",
     "thought": "expired_thinking",
@@ -361,53 +365,37 @@ class Costs:
 
 
 class _ModelFold:
-    """Sums of what was used of a model: adding to them takes a quarter of the time that a new view takes."""
+    """What was used of a model, summed up when somebody looks, or it is much."""
 
-    __slots__ = ("_dollars", "_fresh", "_tokens", "_unpriced", "_view")
+    __slots__ = ("_dollars", "_unpriced", "_used", "_view")
 
     def __init__(self, view: ModelView) -> None:
-        usage = view.usage
-        self._view, self._fresh = view, True
-        self._tokens = [
-            usage.input_tokens,
-            usage.cache_read_tokens,
-            usage.cache_write_tokens,
-            usage.output_tokens,
-            usage.cache_write_1h_tokens,
-            usage.estimated_tokens,
-        ]
+        self._view = view
+        self._used: list[Usage] = []
+        """Since that view."""
         self._dollars, self._unpriced = view.dollars, view.unpriced
 
     def use(self, usage: Usage, dollars: float | None) -> int:
         """Add usage and what it cost, None where that isn't known; return how many tokens it is."""
-        self._fresh = False
-        plain, read, write, output = (
-            usage.input_tokens,
-            usage.cache_read_tokens,
-            usage.cache_write_tokens,
-            usage.output_tokens,
-        )
-        sums, tokens = self._tokens, plain + read + write + output
-        sums[0] += plain
-        sums[1] += read
-        sums[2] += write
-        sums[3] += output
-        sums[4] += usage.cache_write_1h_tokens
-        sums[5] += usage.estimated_tokens
+        self._used.append(usage)
+        tokens = usage.total
         if dollars is None:
             self._unpriced += tokens
         else:
             self._dollars += dollars
+        if len(self._used) >= _SUMMED_MOST:
+            self.view()
         return tokens
 
     def view(self) -> ModelView:
         """Return it as snapshots show it."""
-        if not self._fresh:
+        if self._used:
             before = self._view
-            plain, read, write, output, hour, estimated = self._tokens
+            sums = zip(*map(_counts, (before.usage, *self._used)), strict=True)
+            plain, read, write, output, hour, estimated = map(sum, sums)
             usage = Usage(plain, read, write, output, hour, estimated)
             self._view = ModelView(before.provider, before.model, usage, self._dollars, self._unpriced)
-            self._fresh = True
+            self._used.clear()
         return self._view
 
 

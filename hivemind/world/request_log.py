@@ -29,39 +29,41 @@ class RequestLog:
         self._order: dict[int, TicketFold] = {}
         """All others, in the order of their last change."""
         self._over: deque[TicketFold] = deque()
-        self.ended: deque[tuple[GrantedOnArrival, AnsweredWhole, str]] = deque()
-        """Requests that ended since the last query with nothing between their two events, and their providers: they are
-        made when somebody looks."""
+        self.ended: deque[TicketFold | tuple[GrantedOnArrival, AnsweredWhole, str]] = deque()
+        """Requests that ended since the last query. One with nothing between its two events is these and its provider:
+        it is made when somebody looks."""
         self._revision = 0
         self._oldest: int | None = None
         """The lowest ticket; None: not computed yet."""
 
     def over(self, ticket: TicketFold) -> None:
         """Keep an ended request, and forget the one that ended first if there are too many."""
-        if self.ended:
-            self._make_ended()
-        self._keep(ticket)
+        self.changed[ticket.arrived.ticket] = ticket
+        self._end(ticket)
 
     def answered(self, arrived: GrantedOnArrival, answered: AnsweredWhole, provider: str) -> None:
         """Keep a request of two events, as :meth:`over` does."""
-        self.ended.append((arrived, answered, provider))
+        self._end((arrived, answered, provider))
+
+    def _end(self, ended: TicketFold | tuple[GrantedOnArrival, AnsweredWhole, str]) -> None:
+        self.ended.append(ended)
         if len(self.ended) > REQUESTS_KEPT:
-            self.ended.popleft()
+            first = self.ended.popleft()
+            if isinstance(first, TicketFold):
+                self._forget(first)
 
     def _make_ended(self) -> None:
         while self.ended:
-            arrived, answered, provider = self.ended.popleft()
-            ticket = TicketFold(arrived, provider)
-            ticket.sent_at_once(arrived)
-            ticket.attempts[0].first_content_at = answered.at
-            ticket.close(answered)
-            self._keep(ticket)
-
-    def _keep(self, ticket: TicketFold) -> None:
-        self.changed[ticket.arrived.ticket] = ticket
-        self._over.append(ticket)
-        if len(self._over) > REQUESTS_KEPT:
-            self._forget(self._over.popleft())
+            ticket = self.ended.popleft()
+            if not isinstance(ticket, TicketFold):
+                arrived, answered, provider = ticket
+                ticket = self.changed[arrived.ticket] = TicketFold(arrived, provider)
+                ticket.sent_at_once(arrived)
+                ticket.attempts[0].first_content_at = answered.at
+                ticket.close(answered)
+            self._over.append(ticket)
+            if len(self._over) > REQUESTS_KEPT:
+                self._forget(self._over.popleft())
 
     def reopen(self, tickets: Mapping[int, TicketFold]) -> None:
         """Forget open requests that aren't among these, and note that these changed."""

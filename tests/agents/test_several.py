@@ -61,10 +61,10 @@ async def test_each_is_an_agent_with_its_own_output(tmp_path: Path) -> None:
     assert not tasks, "they were only the runner's"
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["exit_code"] == 4
-    assert [(each["agent"], each["exit_code"], each["restarts"]) for each in report["agents"]] == [
-        ("w-1", 0, 0),
-        ("w-2", 4, 1),
-        ("w-3", 0, 0),
+    assert [(each["agent"], each["exit_code"], each["attempts"]) for each in report["tasks"]] == [
+        ("w-1", 0, 1),
+        ("w-2", 4, 2),
+        ("w-3", 0, 1),
     ]
 
 
@@ -96,7 +96,7 @@ async def test_each_in_a_worktree(tmp_path: Path) -> None:
         script = "[ $HIVEMIND_AGENT = w-1 ] || echo $HIVEMIND_AGENT > made"
         ran = await run(place, "--count", "2", "--name", "w", "--worktree", "--report", "r", "--", "sh", "-c", script)
     assert ran.code == 0, ran.err
-    assert [each["worktree"] for each in json.loads((repo / "r").read_text())["agents"]] == [
+    assert [each["worktree"] for each in json.loads((repo / "r").read_text())["tasks"]] == [
         None,
         str(repo / ".hivemind/worktrees/w-2"),
     ]

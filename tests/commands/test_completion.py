@@ -55,7 +55,7 @@ def test_flags_of_subcommands(capsys: pytest.CaptureFixture[str]) -> None:
     """A subcommand's own flags are completed, also where its module is imported only when it is used."""
     assert main(["completion", "bash"]) == 0
     script = capsys.readouterr().out
-    flags = {"show": "--follow", "stats": "--json", "export": "--har", "import": "--bodies", "ls": "--state-dir"}
+    flags = {"show": "--since", "stats": "--json", "export": "--har", "import": "--bodies", "ls": "--state-dir"}
     for word, flag in flags.items():
         found = next(line for line in script.splitlines() if line.startswith(f"_shtab_hivemind_journal_{word}_option_"))
         assert flag in found.partition("=")[2].strip("()").split()

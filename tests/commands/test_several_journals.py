@@ -13,7 +13,6 @@ from commands.journals import does
 from benchmarks.prediction import World, record_apart
 from hivemind.cli.main import main
 from hivemind.journal.codec import event_of, line_of
-from hivemind.journal.read.reader import open_journal
 from hivemind.journal.records import JournalBegan
 from hivemind.lab.simulate.recording import load
 from hivemind_mock.agents.agent import AgentConfig
@@ -87,13 +86,6 @@ def test_in_a_fleet(journals: tuple[Path, ...], capsys: pytest.CaptureFixture[st
     assert "With the recorded settings another run like this one" in does(capsys, "what-if", *named(members))
     alone = does(capsys, "what-if", str(members[0]))
     assert "requests of the other proxies that used the same keys aren't in it" in " ".join(alone.split())
-
-
-def test_simulated_run_is_one_journal(journals: tuple[Path, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    """Which can be asked about in turn."""
-    found = json.loads(does(capsys, "what-if", *named(journals), "--out", "one", "--json"))
-    assert load(Path("one.jsonl")).figures.answered == found["simulated"]["answered"]
-    assert open_journal(Path("one.jsonl")).began.source == "what-if"
 
 
 def test_the_same_twice(journals: tuple[Path, ...], capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import stat
 from pathlib import Path
 
 import msgspec
@@ -13,8 +12,7 @@ import pytest
 from commands.journals import does, recorded
 
 from hivemind.cli.main import main
-from hivemind.journal.figures import Figures, FiguresFold
-from hivemind.journal.read.reader import open_journal
+from hivemind.journal.figures import Figures
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import load
 from hivemind.lab.simulate.simulation import simulate
@@ -129,29 +127,6 @@ def test_fits(journal: Path, capsys: pytest.CaptureFixture[str], monkeypatch: py
         assert (" to " in wall) == (columns >= 80)
 
 
-def test_kept(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The simulated run is a journal like any other, for this user alone: it holds what was counted, and can be asked
-    about in turn."""
-    args = (str(journal), "--set", "max_concurrency=1", "--out", "slower")
-    found = json.loads(does(capsys, "what-if", *args, "--json"))
-    path = Path("slower.jsonl")
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    kept, tally = open_journal(path), FiguresFold()
-    for event in kept.events():
-        tally.apply(event)
-    assert kept.damage.messages() == []
-    assert kept.damage.ended
-    assert (kept.began.journal, kept.began.source) == ("slower", "what-if")
-    assert tally.figures().wall_s == pytest.approx(found["simulated"]["wall_s"])
-    assert tally.figures().answered == found["simulated"]["answered"]
-    again = load(path)
-    assert {lane.max_concurrency for lane in again.lanes.values()} == {1}
-    assert main(["what-if", *args]) == 2
-    assert capsys.readouterr().err == "hivemind: --out slower.jsonl: is there already; --force writes over it\n"
-    assert main(["what-if", *args, "--force"]) == 0
-    assert [each.name for each in Path().iterdir() if each.is_file()] == ["slower.jsonl"]
-
-
 def test_a_damaged_recording(small: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """What can be read is used, and what is wrong is told."""
     torn = tmp_path / "torn.jsonl"
@@ -186,9 +161,6 @@ def test_by_name(journal: Path, capsys: pytest.CaptureFixture[str], tmp_path: Pa
             "provider.teir: nothing of that name can be asked about a provider; did you mean tier?",
         ),
         (["--scenario", "none.toml"], "--scenario none.toml: No such file or directory"),
-        (["--force"], "--force: goes with --out"),
-        (["--out", "no/such"], "--out no/such.jsonl: can't be written (no such folder)"),
-        (["--out", "/"], "--out /: can't be written (is a folder)"),
     ],
 )
 def test_refused(journal: Path, capsys: pytest.CaptureFixture[str], args: list[str], told: str) -> None:

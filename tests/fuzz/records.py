@@ -35,7 +35,7 @@ _COMMANDS = (
     ("journal", "export", _NAME, "--har", "--out", "out.har"),
     ("report", _NAME, "--markdown", "--out", "report.md", "--force"),
     ("report", _NAME, "--out", "report.html", "--force"),
-    ("what-if", _NAME, "--set", "max_concurrency=2", "--out", "what-if.jsonl", "--force"),
+    ("what-if", _NAME, "--set", "max_concurrency=2"),
     ("replay", _NAME, "--against", "http://127.0.0.1:9", "--dry-run"),
     ("journal", "ls"),
 )

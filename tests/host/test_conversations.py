@@ -120,6 +120,20 @@ def test_sessions() -> None:
     assert session(b"title", "codex", "s-2", priority=Priority.LOW) == ("codex", "s-2", 0)
 
 
+def test_what_is_entered_together_counts_as_one_by_one() -> None:
+    """Of a session's requests that came since somebody asked, only the last matters."""
+    clients = [UNKNOWN, Client("codex", session="1"), Client("codex", session="2", priority=Priority.LOW)]
+    calls = [call(agent, b"", client) for agent in ("a", "b") for client in clients]
+    draw, together, singly = random.Random(1), Conversations(MIB), Conversations(MIB)
+    for at in range(300):
+        asked = replace(draw.choice(calls), body=b"%d" % at)
+        together.keep(asked, float(at))
+        singly.keep(asked, float(at))
+        singly.find("")
+        if not draw.randrange(20):
+            assert [together.find(agent) for agent in "ab"] == [singly.find(agent) for agent in "ab"]
+
+
 async def until_packed(conversations: Conversations, agent: str) -> Conversation:
     """Wait until an agent's body is compressed."""
     found = conversations.find(agent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import msgspec
@@ -85,5 +86,8 @@ def test_two_events_in_a_line(answered: ev.AnsweredWhole) -> None:
     written = lines_of(encoded([ARRIVED, answered])).splitlines(keepends=True)
     assert [events_of(line) for line in written] == [ev.apart(ARRIVED), ev.apart(answered)]
     assert sum(map(len, written)) < 560
+    if answered.usage:  # what people's scripts look for, 0 or not
+        names = "input_tokens", "cache_read_tokens", "output_tokens", "estimated_tokens"
+        assert [json.loads(written[1])["usage"][name] for name in names] == [40, 0, 180, 0]
     for event in (*ev.apart(ARRIVED), *ev.apart(answered)):  # and a line with one holds no other
         assert events_of(lines_of(encoded([event]))) == (event,) == ev.apart(event)

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from hivemind.errors import UsageError
 from hivemind.journal.codec import KINDS, event_of, line_of
 from hivemind.journal.event_text import describe
 from hivemind.journal.files import folder_in, parse_moment, part_path
-from hivemind.journal.read.reader import listed, open_journal
+from hivemind.journal.read.reader import listed
 from hivemind.journal.records import Gap, JournalEnded
 from hivemind.journal.write.segment import JournalPart
 from hivemind.scheduler import events as ev
@@ -229,22 +229,6 @@ def test_stats(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (figures["requests"], figures["retries"], figures["tokens"], figures["told"]) == (2, 1, 3400, [])
 
 
-def test_costs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What each agent, model or tree used over a span, as a table, CSV and JSON; a wrong word is told in one line."""
-    written(part_path(folder, NAME, 1), [*run()[:-1], *answered(5000.0, 3, "zoe"), JournalEnded(5100.0)])
-    table, _ = does(capsys, folder, "stats", NAME, "--by", "agent")
-    assert [line.split()[0] for line in table.splitlines()] == ["AGENT", "alice", "bob", "zoe"]
-    recent, _ = does(capsys, folder, "stats", NAME, "--by", "tree", "--last", "1h")
-    assert [line.split()[0] for line in recent.splitlines()] == ["TREE", "zoe"]
-    by_model, _ = does(capsys, folder, "stats", NAME, "--by", "model", "--csv")
-    assert by_model.splitlines()[1].startswith("claude-sonnet-4-5,3,4500,1500,600,0,0,0,0.0")
-    (found,) = json.loads(does(capsys, folder, "stats", NAME, "--by", "model", "--json")[0])
-    assert (found["model"], found["requests"], found["tokens"]) == ("claude-sonnet-4-5", 3, 5100)
-    for wrong in (["--by", "colour"], ["--by", "agent", "--last", "1y"], ["--csv"]):
-        out, err = does(capsys, folder, "stats", NAME, *wrong, code=2)
-        assert (out, err.count("\n")) == ("", 1)
-
-
 def test_damage(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What is wrong is told on standard error; with something to show that isn't a failure, with nothing it is."""
     path = written(part_path(folder, NAME, 1), run())
@@ -275,36 +259,6 @@ def test_a_pipe_that_closes(folder: Path) -> None:
         process.stdout.close()
         assert process.stderr.read() == ""
     assert process.returncode == 141
-
-
-def test_follow(folder: Path) -> None:
-    """What is written later is given as soon as its line is whole, from part to part, until nobody writes."""
-    path = part_path(folder, NAME, 1)
-    part = JournalPart(path)
-    part.append(line_of(began()))
-    later = line_of(arrived(101.0))
-    steps: Iterator[Callable[[], object]] = iter(
-        [
-            lambda: part.append(later[:20]),
-            lambda: part.append(later[20:]),
-            lambda: _next_part(folder, part),
-        ]
-    )
-    following = open_journal(path).follow(lambda: next(steps)())
-    assert [type(event).__name__ for event in following] == [
-        "JournalBegan",
-        "Arrived",
-        "JournalBegan",
-        "JournalEnded",
-    ]
-    assert next(steps, None) is None
-
-
-def _next_part(folder: Path, part: JournalPart) -> None:
-    second = JournalPart(part_path(folder, NAME, 2))
-    second.append(line_of(began(110.0, part=2)) + line_of(JournalEnded(111.0)))
-    second.close()
-    part.close()
 
 
 _WHOLE = b"".join(line_of(event) for event in run())

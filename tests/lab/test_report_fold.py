@@ -26,9 +26,7 @@ from world.histories import History, randomly
 from world.kit import told
 
 from hivemind.journal.records import Gap, JournalEnded
-from hivemind.lab.report import agents as rowing
 from hivemind.lab.report import fold as folding
-from hivemind.lab.report.agents import STATES, AgentRows, Span
 from hivemind.lab.report.headline import _dead_agents, causes_message, facts, windows_message
 from hivemind.lab.report.lanes import Series
 from hivemind.lab.report.tables import agents, causes, windows
@@ -37,12 +35,6 @@ from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Usage, WindowKind, WindowReading
 from hivemind.world.state import Carried
 from hivemind.world.world import World
-
-
-def state_of(span: Span) -> str:
-    """The one state of a span that stands for no others."""
-    assert not span.mixed
-    return STATES[span.seconds.index(span.ends - span.begins)]
 
 
 def test_what_was_saved() -> None:
@@ -90,50 +82,6 @@ def test_faults_and_what_became_of_them() -> None:
         "disconnected": (1, 1, {"answered": 1}),
     }
     assert (faults.count, faults.ended("answered"), faults.ended("failed")) == (4, 2, 2)
-
-
-def test_an_agents_row() -> None:
-    """A row shows waiting, what is sent, the answer, and a pause that ends in the queue by itself."""
-    ann = run_of(a_night()).fold.agents["ann"]
-    assert ann.row is not None
-    assert [(span.begins, span.ends, state_of(span)) for span in ann.row.spans] == [
-        (0, 1, "waiting"),
-        (1, 2, "streaming"),
-        (4, 6, "queued"),
-        (6, 7, "waiting"),
-        (7, 9, "retry"),
-        (9, 10, "queued"),
-        (10, 11, "waiting"),
-        (11, 12, "retry"),
-        (12, 13, "queued"),
-        (13, 14, "waiting"),
-        (14, 16, "streaming"),
-    ]
-    assert ann.row.marks == [(7, "overloaded", False), (11, "disconnected", False)]
-    assert (ann.ended, ann.last_end, ann.retries, ann.answered) == (16, "answered", 2, 2)
-
-
-def test_the_liveliest_state_is_shown() -> None:
-    """An agent with several requests is shown in the liveliest state of them."""
-    events = [
-        opened(),
-        arrived(0, 1, "ann"),
-        arrived(0, 2, "ann"),
-        granted(1, 1, "ann"),
-        content(2, 1, "ann"),
-        finished(3, 1, "ann"),
-        granted(4, 2, "ann"),
-        finished(5, 2, "ann"),
-    ]
-    row = run_of(events).fold.agents["ann"].row
-    assert row is not None
-    assert [(span.begins, span.ends, state_of(span)) for span in row.spans] == [
-        (0, 1, "queued"),
-        (1, 2, "waiting"),
-        (2, 3, "streaming"),
-        (3, 4, "queued"),
-        (4, 5, "waiting"),
-    ]
 
 
 def test_a_lanes_course() -> None:
@@ -235,7 +183,7 @@ def test_a_pause_ends_with_the_run() -> None:
 
 
 def test_a_gap() -> None:
-    """After a gap a request isn't shown until something is heard of it; samples tell what flies."""
+    """What becomes of a request in a gap isn't known; samples tell what flies."""
     events = [
         opened(),
         arrived(0, 1, "ann"),
@@ -251,23 +199,16 @@ def test_a_gap() -> None:
         sampled(15),
     ]
     fold = run_of(events).fold
-    ann = fold.agents["ann"]
-    assert ann.row is not None
-    assert [(span.begins, span.ends, state_of(span)) for span in ann.row.spans] == [
-        (0, 3, "waiting"),
-        (12, 14, "streaming"),
-    ]
     assert fold.gaps.kept == [(3, 10, 40)]
     assert fold.faults.ended("open") == 1
     in_flight = {round(at, 2): mean for at, mean, _ in fold.lanes[LANE].in_flight.points(16)}
     assert (in_flight[0.5], in_flight[1.5], in_flight[2.5], in_flight[13.5], in_flight[15.5]) == (1, 2, 1, 1, 0)
     assert not [at for at in in_flight if 3.05 < at < 10.95]
-    bob = fold.agents["bob"]
-    assert (bob.ended, bob.last_end) == (3, "")
+    assert [fold.agents[name].last_end for name in ("ann", "bob")] == ["answered", ""]
 
 
 def test_what_was_open_when_the_recording_begins_counts_from_there() -> None:
-    """As in the figures beside; its row and its lane's counts begin with it."""
+    """As in the figures beside; its lane's counts begin with it."""
     past = [arrived(0, 1, "ann"), granted(0, 1, "ann"), arrived(1, 2, "bob")]
     world = World(at=START, wall=0.0, address="", upstreams=())
     for event in (opened(), sampled(0, active=1), *past):
@@ -276,11 +217,7 @@ def test_what_was_open_when_the_recording_begins_counts_from_there() -> None:
     run = run_of([carried, granted(3, 2, "bob", waited_s=2.0), finished(4, 1, "ann"), finished(5, 2, "bob")])
     ann, bob = (run.fold.agents[name] for name in ("ann", "bob"))
     assert (ann.requests, ann.answered, ann.spent.dollars) == (1, 1, 1.0)
-    assert bob.row is not None
-    assert [(span.begins, span.ends, state_of(span)) for span in bob.row.spans] == [
-        (2, 3, "queued"),
-        (3, 5, "waiting"),
-    ]
+    assert (bob.requests, bob.answered) == (1, 1)
     lane = run.fold.lanes[LANE]
     assert (lane.requests, lane.max_in_flight, lane.longest_queue) == (2, 2, 1)
     assert (run.figures.requests, run.figures.answered, run.figures.waited_s) == (2, 2, 1.0)
@@ -305,12 +242,7 @@ def test_a_state_after_a_gap_shows_what_is_open() -> None:
         ]
     )
     ann, bob = (run.fold.agents[name] for name in ("ann", "bob"))
-    assert ann.row is not None
-    assert [(span.begins, span.ends, state_of(span)) for span in ann.row.spans] == [
-        (0, 3, "queued"),
-        (11, 14, "waiting"),
-    ]
-    assert (ann.requests, ann.answered, bob.ended, bob.last_end, run.fold.faults.ended("open")) == (1, 1, 3, "", 1)
+    assert (ann.requests, ann.answered, bob.last_end, run.fold.faults.ended("open")) == (1, 1, "", 1)
     lane = run.fold.lanes[LANE]
     in_flight = {round(at, 2): mean for at, mean, _ in lane.in_flight.points(16)}
     assert (in_flight[12.5], in_flight[15.5]) == (1, 0)
@@ -338,21 +270,6 @@ def test_agents_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     run = run_of(events)
     assert (len(run.fold.agents), run.fold.untracked_requests) == (3, 2)
     assert "other agents sent 2 requests" in run.notes[0]
-
-
-def test_rows_are_bounded() -> None:
-    """However much happens, rows have a bounded number of spans, and their time is kept."""
-    rows = AgentRows(most=50)
-    some = [rows.new() for _ in range(4)]
-    for number in range(4000):
-        some[number % 4].span(number, number + 0.5, number % 3)
-        some[number % 4].mark(number, "overloaded", False)
-    kept = [span for row in some for span in row.spans]
-    assert sum(len(row.spans) + len(row.marks) for row in some) <= 2 * 50
-    assert sum(sum(span.seconds) for span in kept) == pytest.approx(2000)
-    assert all(one.ends <= other.begins for row in some for one, other in zip(row.spans, row.spans[1:], strict=False))
-    assert rows.joined_s > 0
-    assert rowing.SPANS_KEPT > 50
 
 
 def test_a_series_is_bounded_and_keeps_means() -> None:

@@ -10,18 +10,7 @@ from typing import Any
 
 import pytest
 from proxy.kit import Close, Hang, Play, Reset, Running, between, raw, request
-from proxy.wire import (
-    ANSWER,
-    BLOCK_START,
-    HELLO,
-    MESSAGE_START,
-    PLAIN_BODY,
-    SSE,
-    STREAM_BODY,
-    chunk,
-    head,
-    http,
-)
+from proxy.wire import ANSWER, BLOCK_START, HELLO, MESSAGE_START, PLAIN_BODY, SSE, STREAM_BODY, chunk, head, http
 
 from hivemind.proxy import exchange
 from hivemind.proxy.cycle import Cycle

@@ -1,4 +1,4 @@
-"""The engine under leases: what a request waits for, and who is told."""
+"""The engine: what a request waits for under leases, and who is told of what, and when."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from proxy.kit import Running, between, client
 from proxy.wire import http
 
 from hivemind.scheduler.lease import Lease, LeaseState
-from hivemind.scheduler.types import WindowKind
+from hivemind.scheduler.types import Request, WindowKind
 
 ANSWER = http(200, {"usage": {"input_tokens": 3, "output_tokens": 4}})
 
@@ -48,3 +48,22 @@ async def test_a_request_waits_for_its_lease() -> None:
         assert len(upstream.requests) == 1
         engine.take_lease(lane, lease)
         assert await second == 200
+
+
+async def test_what_comes_together_is_published_together() -> None:
+    """At the end of the turn, or before it where somebody looks; alone at once."""
+    async with between([ANSWER]) as (running, _):
+        assert await ask(running) == 200
+        engine, told = running.proxy.engine, list[int]()
+        asked = Request("a", running.snapshot().lanes[0].state.lane, "m", "m", 9, 9, False)
+        engine.hooks.record = lambda events: told.append(len(events))
+        alone = engine.arrive(asked)
+        engine.batches = True
+        first, second = engine.arrive(asked), engine.arrive(asked)
+        assert told == [1]
+        await asyncio.sleep(0)  # to the end of the turn
+        assert told == [1, 2]
+        for each in (alone, first, second):
+            engine.succeed(each, 200, None)
+        assert len(engine.world.requests(0, engine.now()).changed) == 4
+        assert told == [1, 2, 3]

@@ -7,19 +7,7 @@ import json
 
 import pytest
 from proxy.kit import Hang, Play, Raw, Running, between, proxying, raw, request
-from proxy.wire import (
-    ANSWER,
-    BLOCK_START,
-    HELLO,
-    JSON,
-    MESSAGE_START,
-    PLAIN_BODY,
-    SSE,
-    STREAM_BODY,
-    chunk,
-    head,
-    http,
-)
+from proxy.wire import ANSWER, BLOCK_START, HELLO, JSON, MESSAGE_START, PLAIN_BODY, SSE, STREAM_BODY, chunk, head, http
 from upstream.scripted import serving
 from waiting import until
 

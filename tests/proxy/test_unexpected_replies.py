@@ -7,18 +7,7 @@ import json
 
 import pytest
 from proxy.kit import Pairs, Play, between, raw, request
-from proxy.wire import (
-    ANSWER,
-    OLLAMA,
-    PLAIN_BODY,
-    STREAM,
-    STREAM_BODY,
-    chunk,
-    chunked,
-    head,
-    http,
-    line,
-)
+from proxy.wire import ANSWER, OLLAMA, PLAIN_BODY, STREAM, STREAM_BODY, chunk, chunked, head, http, line
 
 from hivemind.world.snapshot import LaneView
 

@@ -82,6 +82,7 @@ async def test_the_mouse_selects_opens_sorts_and_turns_pages() -> None:
     """A click on a row selects it, a second one opens it; on a head it sorts; on a tab it turns the page; the wheel
     moves the selection."""
     async with screen(busy_source(), size=(160, 45)) as pilot:
+        assert not pilot.app.query("#agents-all")  # made when it is first shown
         await pilot.click("#header", offset=(17, 1))
         await settle(pilot)
         assert room(pilot).view.page == "agents"

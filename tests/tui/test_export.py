@@ -17,7 +17,7 @@ from tui.worlds import FakeSource, world
 
 from hivemind.records import replace
 from hivemind.world.snapshot import RecordingView
-from hivemind_tui.commands.files import as_png, begun, placed_text, write_new
+from hivemind_tui.commands.files import begun, placed_text, write_new
 
 
 def exported(text: str) -> str:
@@ -39,33 +39,9 @@ def test_text_keeps_its_place() -> None:
 
 
 def test_nothing_is_written_over(tmp_path: Path) -> None:
-    """A second picture of the moment gets a number, also where only the PNG of the first is left."""
+    """A second picture of the moment gets a number."""
     assert write_new(tmp_path, "a", "<svg/>").name == "a.svg"
     assert write_new(tmp_path, "a", "<svg/>").name == "a-2.svg"
-    (tmp_path / "b.png").touch()
-    assert write_new(tmp_path, "b", "<svg/>").name == "b-2.svg"
-
-
-def converter(folder: Path, script: str) -> str:
-    path = folder / "convert"
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o700)
-    return str(path)
-
-
-async def test_a_png_stands_beside(tmp_path: Path) -> None:
-    """The converter is told the width, and where from and to."""
-    svg = write_new(tmp_path, "a", "<svg/>")
-    made = await as_png(svg, 80, converter(tmp_path, 'echo "$@" > "$4"'))
-    assert made == tmp_path / "a.png"
-    assert made.read_text() == f"-w 800 -o {made} {svg}\n"
-
-
-async def test_a_converter_that_fails_is_no_trouble(tmp_path: Path) -> None:
-    """The SVG is there, and that is that."""
-    svg = write_new(tmp_path, "a", "<svg/>")
-    assert await as_png(svg, 80, converter(tmp_path, "exit 3")) is None
-    assert await as_png(svg, 80, str(tmp_path / "none")) is None
 
 
 @pytest.mark.e2e

@@ -91,7 +91,7 @@ def test_without_proxies_or_keys_it_says_so() -> None:
     assert "a lane opens with the first request" in text(fleet_page.render(looked(idle), 100, 20, Pen()))
 
 
-@pytest.mark.parametrize("renders", [fleet_page.render, fleet_page.render_key, fleet_page.render_card, header.render])
+@pytest.mark.parametrize("renders", [fleet_page.render, fleet_page.render_key, header.render])
 def test_any_text_and_any_size_fits(renders: Render) -> None:
     """Whatever other machines are called, rows are as wide as asked."""
     strange = [

@@ -58,17 +58,15 @@ class Board(Vertical):
         self._header = Panel(header.render, id="header")
         self._inside = Panel(diagnostics.render, id="inside")
         self._timeline = Scrubber(id="timeline")
-        self._pages = pages(plots)
-        for name, page in self._pages.items():
-            page.id = f"page-{name}"
-            page.add_class("page")
-        self._by_id: dict[str, Widget] = {}
-        """The parts of the page shown."""
-        self._panels: list[Panel] = []
-        """The panels of the page shown."""
+        self._made = pages(plots)
+        self._pages: dict[str, Widget] = {}
+        """Those that were shown, by name."""
+        self._page = ""
+        self._panels: dict[str | None, Panel] = {}
+        """The panels of the page shown, by id."""
         self._recorded = False
         self._size = Size(0, 0)
-        self._rows: dict[Widget, int | None] = {}
+        self._rows: dict[Panel, int | None] = {}
         """The rows that panels were last given, of which more would stay empty; None: any number."""
         self._turn = 0
         self._waiting: list[Panel] = []
@@ -86,7 +84,6 @@ class Board(Vertical):
 
     def compose(self) -> ComposeResult:
         yield self._header
-        yield from self._pages.values()
         yield self._inside
         yield self._timeline
         yield self.bottom
@@ -101,12 +98,19 @@ class Board(Vertical):
     def turn_to(self, page: str) -> None:
         """Show another page."""
         self._timeline.display = self._recorded and page != "whatif"  # which is about all of it, and needs the rows
-        for name, each in self._pages.items():
-            each.display = name == page
-        parts = [*self._pages[page].query(Widget)]
-        self._by_id = {part.id: part for part in parts if part.id is not None}
-        self._panels = [part for part in parts if isinstance(part, Panel)]
+        self._page = page
+        if page not in self._pages:
+            made = self._pages[page] = self._made[page]()
+            made.id = f"page-{page}"
+            self.mount(made.add_class("page"), before=self._inside)
+        self.call_next(self._show, page)  # once it is mounted, so that no empty page is shown
+        self._panels = {panel.id: panel for panel in self._pages[page].query(Panel)}
         self._keep_clear()
+
+    def _show(self, page: str) -> None:
+        if page == self._page:  # else a key turned on meanwhile
+            for name, each in self._pages.items():
+                each.display = name == page
 
     def show_inside(self, shown: bool) -> None:
         """Show or hide the diagnostics in a corner."""
@@ -125,7 +129,7 @@ class Board(Vertical):
 
     def columns(self) -> Sequence[str]:
         """Return the columns that the page's list can be sorted by: those whose heads are shown, from the left."""
-        for panel in self._panels:
+        for panel in self._panels.values():
             heads = [part for row in panel.rows[:2] for part in row] if panel.is_on_screen else []
             actions = [str(part.style.meta.get("@click", "")) for part in heads if part.style is not None]
             if found := [str(parsed(each)[1][0]) for each in actions if each.startswith("app.sort_by(")]:
@@ -154,8 +158,7 @@ class Board(Vertical):
         self._draw(self._shown(), last=True)
 
     def _shown(self) -> list[Panel]:
-        shown = [self._header, *self._panels, self._timeline, self._inside]
-        return [panel for panel in shown if panel.display]
+        return [each for each in (self._header, *self._panels.values(), self._timeline, self._inside) if each.display]
 
     def _draw(self, panels: Sequence[Panel], *, last: bool) -> None:
         assert self._view is not None
@@ -167,11 +170,11 @@ class Board(Vertical):
     def _make_room(self, view: View) -> None:
         """Give the panels whose number of rows is known as many as they have use for."""
         self.update_classes(_classes_of(view))
-        if not self._by_id:
+        if not self._panels:
             return  # nothing is mounted yet
         full = not self.has_class("compact")
         # Only of the page shown: each change is a layout of all.
-        wanted = rows_wanted(view, lambda name: self._by_id[name].size.width, self.has_class("alone"), self.pen)
+        wanted = rows_wanted(view, lambda name: self._panels[name].size.width, self.has_class("alone"), self.pen)
         for name, items in wanted.items():
             # Lists longer than the screen get all that there is, however long.
             rows = None if items is None or not full else min(items, self._size.height) + AROUND
@@ -181,7 +184,7 @@ class Board(Vertical):
 
     def _give(self, name: str, rows: int | None, *, most: bool) -> None:
         """Give a part of the page so many rows, or at most so many."""
-        part = self._by_id[name]
+        part = self._panels[name]
         if rows != self._rows.get(part):
             self._rows[part] = rows
             if most:

@@ -42,8 +42,8 @@ AROUND = 3
 """Rows of a list beside its items: head and box."""
 
 
-def pages(plots: PlotProcess | None) -> Mapping[str, Widget]:
-    """Return the pages by name. The style sheet (pages.tcss) says which panels are shown in which layout."""
+def pages(plots: PlotProcess | None) -> Mapping[str, Callable[[], Widget]]:
+    """Return what makes each page, by name. The style sheet (pages.tcss) says which panels a layout shows."""
 
     def leading(name: str, render: Render, id: str) -> Panel:
         """Return a panel with the key of the page that has more of it, or of what it steers."""
@@ -59,7 +59,7 @@ def pages(plots: PlotProcess | None) -> Mapping[str, Widget]:
         return leading("log", log.render_newest, id)
 
     return {
-        "overview": Vertical(
+        "overview": lambda: Vertical(
             Panel(vitals.render, id="vitals"),
             Panel(lanes.render, id="lanes"),
             Horizontal(leading("requests", slots.render, "slots"), curve("curve"), id="top"),
@@ -71,8 +71,8 @@ def pages(plots: PlotProcess | None) -> Mapping[str, Widget]:
             leading("agents", agent_table.render, "agents"),
             newest("events"),
         ),
-        "start": Vertical(Panel(connect.render, id="start")),
-        "agents": Horizontal(
+        "start": lambda: Vertical(Panel(connect.render, id="start")),
+        "agents": lambda: Horizontal(
             Vertical(
                 Panel(agent_table.render, id="agents-all"),
                 leading("open", request_table.render_of_agent, "agents-requests"),
@@ -83,10 +83,10 @@ def pages(plots: PlotProcess | None) -> Mapping[str, Widget]:
                 Panel(agent_page.render_card, id="agent-card"), Panel(models.render, id="models"), id="agents-right"
             ),
         ),
-        "requests": Vertical(
+        "requests": lambda: Vertical(
             Panel(request_table.render, id="requests"), Panel(request_page.render_card, id="request-card")
         ),
-        "tuning": Horizontal(
+        "tuning": lambda: Horizontal(
             Vertical(
                 Panel(knobs.render, id="knobs"),
                 newest("tuning-events"),
@@ -99,7 +99,7 @@ def pages(plots: PlotProcess | None) -> Mapping[str, Widget]:
                 id="tuning-right",
             ),
         ),
-        "log": Horizontal(
+        "log": lambda: Horizontal(
             Panel(log.render, id="log"),
             Vertical(
                 Panel(log.render_event, id="log-event"),
@@ -109,7 +109,7 @@ def pages(plots: PlotProcess | None) -> Mapping[str, Widget]:
                 id="log-right",
             ),
         ),
-        "tasks": Horizontal(
+        "tasks": lambda: Horizontal(
             Vertical(
                 Panel(task_page.render, id="tasks-all"),
                 Panel(gantt.render, id="gantt"),
@@ -118,15 +118,15 @@ def pages(plots: PlotProcess | None) -> Mapping[str, Widget]:
             ),
             Vertical(Panel(task_page.render_card, id="task-card"), curve("tasks-curve"), id="tasks-right"),
         ),
-        "fleet": Vertical(
+        "fleet": lambda: Vertical(
             Panel(fleet_page.render, id="fleet"),
             Horizontal(newest("fleet-events"), curve("fleet-curve"), id="fleet-below"),
         ),
-        "cost": Horizontal(
+        "cost": lambda: Horizontal(
             Panel(cost_table.render, id="costs"),
             Vertical(Panel(trends.render_spend, id="cost-trends"), curve("cost-curve"), id="cost-right"),
         ),
-        "whatif": Horizontal(
+        "whatif": lambda: Horizontal(
             Panel(knobs.render_what_if, id="whatif-settings"),
             Vertical(
                 Panel(comparison.render, id="comparison"),
@@ -134,7 +134,7 @@ def pages(plots: PlotProcess | None) -> Mapping[str, Widget]:
                 id="whatif-right",
             ),
         ),
-        "agent": Vertical(
+        "agent": lambda: Vertical(
             Horizontal(
                 Panel(agent_page.render_card, id="agent-facts"),
                 Panel(agent_page.render_tokens, id="agent-tokens"),
@@ -151,7 +151,7 @@ def pages(plots: PlotProcess | None) -> Mapping[str, Widget]:
                 id="agent-bottom",
             ),
         ),
-        "request": Horizontal(
+        "request": lambda: Horizontal(
             Vertical(
                 Panel(request_page.render_timeline, id="request-course"),
                 Panel(request_table.render_around, id="request-around"),

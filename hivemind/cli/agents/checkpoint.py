@@ -4,7 +4,6 @@ run."""
 from __future__ import annotations
 
 import argparse
-import math
 import shlex
 import sys
 import time
@@ -32,7 +31,7 @@ from hivemind.store.checkpoints import (
 )
 from hivemind.store.token_file import state_dir
 from hivemind.text.amounts import how_used, owner
-from hivemind.text.humanise import dollars, duration, exit_text, first_few, parse_duration, plural, size, usage
+from hivemind.text.humanise import dollars, duration, exit_text, first_few, plural, size, usage
 from hivemind.text.table import Cell, TextColumn, lines, show, width
 
 _COLUMNS = (
@@ -57,20 +56,13 @@ class NotKept(HiveMindError):
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.usage = (
-        "%(prog)s [show NAME [--conversation] | prune [NAME] [--older-than TIME] [--keep N]] [--json]"
-        " [--state-dir FOLDER] [--config FILE]"
-    )
+    parser.usage = "%(prog)s [show NAME [--conversation] | prune [NAME]] [--json] [--state-dir FOLDER] [--config FILE]"
     parser.epilog = (
         "prune removes the checkpoints of all agents, or of one, but for the newest of each; a checkpoint by its own"
         " name always."
     )
     what = "show: a checkpoint by its name, or an agent's latest; prune: remove old ones"
     parser.add_argument("what", nargs="*", metavar="show NAME | prune [NAME]", help=what)
-    parser.add_argument("--older-than", metavar="TIME", help="with prune: only those, as 12h, 7d or 2w")
-    parser.add_argument(
-        "--keep", type=int, metavar="N", help="with prune: so many of each agent stay [1, with --older-than 0]"
-    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--conversation", action="store_true", help="with show: print the conversation alone, as JSON")
     add_folder_flags(parser)
@@ -121,8 +113,6 @@ def _run(namespace: argparse.Namespace) -> int:
         raise UsageError("say `hivemind checkpoints`, `hivemind checkpoints show NAME` or `hivemind checkpoints prune`")
     if namespace.conversation and (word != "show" or namespace.json):
         raise UsageError("--conversation: goes with show, and without --json")
-    if word != "prune" and (namespace.older_than is not None or namespace.keep is not None):
-        raise UsageError("--older-than and --keep: go with prune")
     folder = checkpoint_folder(folder_settings(namespace))
     found = all_in(folder)
     if word == "prune":
@@ -145,25 +135,14 @@ def _unknown(name: str, found: list[Found]) -> UsageError:
 
 def _prune(namespace: argparse.Namespace, found: list[Found], name: str | None) -> int:
     """Remove checkpoints, and print which and what is left. Raises: UsageError, NotKept."""
-    older_s, keep = None, namespace.keep
-    if namespace.older_than is not None:
-        try:
-            older_s = parse_duration(namespace.older_than)
-        except ValueError as error:
-            raise UsageError(f"--older-than: {error}") from None
-    if keep is None:
-        keep = 1 if older_s is None else 0
-    if keep < 0:
-        raise UsageError(f"--keep {keep}: must be 0 or more")
-    before = math.inf if older_s is None else time.time() - older_s
     one = None if name is None else latest(found, name)
     if name is not None and one is None:
         raise _unknown(name, found)
     if one is not None and one.checkpoint.name == name:
-        chosen = [one] if one.checkpoint.at < before else []
+        chosen = [one]
     else:
         of = found if one is None else [each for each in found if each.checkpoint.agent == one.checkpoint.agent]
-        chosen = superfluous(of, keep, before)
+        chosen = superfluous(of)
     for each in chosen:
         try:
             each.path.unlink(missing_ok=True)

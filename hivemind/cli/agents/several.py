@@ -17,7 +17,7 @@ from hivemind.agents import numbered
 from hivemind.agents.batch import BatchRunner, begin
 from hivemind.agents.batch_context import BatchContext, BatchFolder, Busy
 from hivemind.agents.plans.document import PlanError
-from hivemind.agents.progress import BatchProgress, Screen, size_of, usage_of
+from hivemind.agents.progress import BatchProgress, Screen, as_json, size_of, usage_of
 from hivemind.agents.run import AgentCommand
 from hivemind.agents.session import Session
 from hivemind.api_types import TaskState
@@ -92,7 +92,7 @@ async def _served(
     for line in () if namespace.quiet else _summary(standing):
         print_note(line)
     if namespace.report is not None:
-        write_report(namespace.report, numbered.as_json(standing.rows, code))
+        write_report(namespace.report, {"exit_code": code, **as_json(standing)})
     return code
 
 

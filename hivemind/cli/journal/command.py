@@ -37,22 +37,12 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add("--until", metavar="T", help="and no further")
     add("--agent", metavar="NAME", action="append", default=[], help="only this agent's; several times")
     add("--event", metavar="KIND", action="append", default=[], help="only this kind's; several times")
-    add("--follow", "-f", action="store_true", help="go on while it is written")
     add("--json", action="store_true", help="print them as they stand there, and each one's time of day")
 
     stats = added("stats", "reading:show_stats", "figures of one: requests, waits, retries, tokens, dollars")
     stats.add_argument("file", metavar="FILE", nargs="+", help=f"{FILE_HELP}; of several proxies: together")
     add_folder_flags(stats)
-    add = stats.add_argument
-    form = stats.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print JSON")
-    form.add_argument("--csv", action="store_true", help="with --by: print CSV")
-    add(
-        "--by",
-        metavar="agent|model|tree",
-        help="what each has used; a tree is all that one agent started",
-    )
-    add("--last", metavar="SPAN", help="with --by: 10m, 1h, 8h, 24h or today, up to the journal's end [all of it]")
+    stats.add_argument("--json", action="store_true", help="print JSON")
 
     export = added("export", "reading:export", _EXPORT)
     add_journal_flags(export)

@@ -18,15 +18,14 @@ from hivemind.journal.event_text import clock, describe
 from hivemind.journal.export.requests import requests, rows
 from hivemind.journal.figures import Figures, FiguresFold
 from hivemind.journal.files import folder_in, parse_moment
-from hivemind.journal.past import GROUPS, Cost, PastReader, csv_of
-from hivemind.journal.read.reader import FREQUENT, Journal, Listed, last_event, listed
+from hivemind.journal.read.reader import FREQUENT, Journal, Listed, listed
 from hivemind.journal.read.several import Journals
 from hivemind.journal.wait_causes import CAUSES
 from hivemind.prices import prices_at
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import Price
 from hivemind.store.atomic import output_file
-from hivemind.text.humanise import count, dollars, duration, instead_of, plural, share, size
+from hivemind.text.humanise import dollars, duration, instead_of, plural, share, size
 from hivemind.text.table import Cell, TextColumn, lines, show, styled, width
 
 _JOURNALS = (
@@ -48,17 +47,6 @@ _WAITS = (
     TextColumn("LONGEST", right=True),
 )
 _CAUSES = (TextColumn("WHY"), TextColumn("WAITED", right=True), TextColumn("SHARE", right=True))
-_USED = (
-    TextColumn("REQUESTS", right=True, spare=1),
-    TextColumn("INPUT", right=True, spare=2),
-    TextColumn("OF IT CACHED", right=True, spare=4),
-    TextColumn("OUTPUT", right=True, spare=3),
-    TextColumn("WASTED", right=True, spare=5),
-    TextColumn("COST", right=True),
-)
-_SPANS = {"10m": "10 min", "1h": "1 h", "8h": "8 h", "24h": "24 h", "today": "today"}
-"""What is typed for the spans that costs can be summed over."""
-_LOOK_EVERY_S = 0.2
 
 
 def list_journals(namespace: argparse.Namespace) -> int:
@@ -99,7 +87,7 @@ def show_events(namespace: argparse.Namespace) -> int:
     kinds, agents = {_kind(name) for name in namespace.event}, namespace.agent
     journal = open_named_journal(namespace)
     since, until = _at(journal, namespace.since), _at(journal, namespace.until)
-    events = journal.follow(_rest) if namespace.follow else journal.events(FREQUENT - kinds if kinds else frozenset())
+    events = journal.events(FREQUENT - kinds if kinds else frozenset())
     as_line = _as_json(journal) if namespace.json else _as_text(journal)
     encoding, count = sys.stdout.encoding or "ascii", 0
     try:
@@ -129,11 +117,6 @@ def _kind(name: str) -> type[Event]:
     if plain not in by_name:
         raise UsageError(f"--event {printable(name[:40])}: no such kind{instead_of(name, KINDS)}")
     return by_name[plain]
-
-
-def _rest() -> None:
-    sys.stdout.flush()
-    time.sleep(_LOOK_EVERY_S)
 
 
 def _as_text(journal: Journal) -> Callable[[Event], str]:
@@ -169,11 +152,7 @@ NOT_RECORDED = "not recorded"
 
 
 def show_stats(namespace: argparse.Namespace) -> int:
-    """Print the figures of a run, or what each agent, model or tree has used in it. Raises: UsageError."""
-    if namespace.by is not None:
-        return _show_costs(namespace)
-    if namespace.csv or namespace.last is not None:
-        raise UsageError("--csv and --last need --by agent, model or tree")
+    """Print the figures of a run. Raises: UsageError."""
     journals = open_named_journals(namespace)
     figures = figures_of(journals, prices_at(journals.began.wall))
     told = journals.notes()
@@ -187,45 +166,6 @@ def show_stats(namespace: argparse.Namespace) -> int:
     for line in told:
         print_note(line if len(journals.each) > 1 else f"{journals.paths[0].name}: {line}")
     return 0
-
-
-def _show_costs(namespace: argparse.Namespace) -> int:
-    by, last = namespace.by, namespace.last
-    if by not in GROUPS:
-        raise UsageError(f"--by {printable(by[:40])}: must be {', '.join(GROUPS)}")
-    if last is not None and last not in _SPANS:
-        raise UsageError(f"--last {printable(last[:40])}: must be {', '.join(_SPANS)}")
-    if len(namespace.file) > 1:
-        raise UsageError("--by reads one journal at a time; name one")
-    (journal,) = open_named_journals(namespace).each
-    end = last_event(journal.parts[-1])
-    past = PastReader(journal.path, prices_at).read(
-        "since start" if last is None else _SPANS[last], journal.began.at if end is None else end.at
-    )
-    costs = past.costs[by]
-    if namespace.json:
-        print_json([{by: cost.name, "requests": cost.requests, **asdict(cost.spent)} for cost in costs])
-    elif namespace.csv:
-        sys.stdout.write(csv_of(costs, by))
-    elif costs:
-        columns = (TextColumn(by.upper(), cut=True, least=24), *_USED)
-        show(lines(columns, [_cost(cost) for cost in costs], width()))
-    else:
-        print("nothing was used in that time")
-    sys.stdout.flush()
-    if past.lost:
-        print_note(f"{journal.path.name}: {plural(past.lost, 'event')} of that time are missing")
-    return 0
-
-
-def _cost(cost: Cost) -> list[Cell | str]:
-    spent = cost.spent
-    return [
-        Cell(cost.name) if cost.name else Cell("all others", "dim"),
-        f"{cost.requests:,}",
-        *(count(tokens) if tokens else "" for tokens in (spent.input, spent.cached, spent.output, spent.wasted)),
-        f"{'~' if spent.estimated else ''}{dollars(spent.dollars, spent.unpriced)}",
-    ]
 
 
 def figures_of(journals: Journals, price: Price | None) -> Figures:

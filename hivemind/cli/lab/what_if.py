@@ -21,7 +21,6 @@ from hivemind.lab.foresight.foretell import foretell
 from hivemind.lab.foresight.prediction import Prediction
 from hivemind.lab.foresight.ranges import Range
 from hivemind.lab.foresight.told import Answer, Foretold
-from hivemind.lab.simulate.journal import writable, write_journal
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.simulate.scenario_file import scenario
@@ -48,17 +47,12 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add("--scenario", metavar="FILE", help="take changes from a TOML file; those of --set come on top")
     add("--provider", metavar="NAME", help="of a recording without its provider's limits: simulate those of this one")
     add("--tier", metavar="TIER", help="as they are published for this tier, such as 4")
-    add("--out", metavar="FILE", help="write the simulated run as a journal")
-    add("--force", action="store_true", help="with --out: overwrite the file")
     add("--json", action="store_true", help="print JSON")
     add_folder_flags(parser)
 
 
 def _run(namespace: argparse.Namespace) -> int:
-    if namespace.force and namespace.out is None:
-        raise UsageError("--force: goes with --out")
     changes = parse_changes([*_scenario(namespace.scenario), *namespace.set])
-    out = None if namespace.out is None else writable(Path(namespace.out).expanduser(), force=namespace.force)
     paths = tuple(find_journals(namespace, namespace.file))
     price = prices_at()
     with Progress() as progress:
@@ -70,8 +64,6 @@ def _run(namespace: argparse.Namespace) -> int:
         runs = partial(on_all_cores, done=lambda done, of: progress.tell(f"simulating, {done} of {of}..."))
         prediction = foretell(recording, changes, price, runs=runs)
     found = answer(recording, prediction)
-    if out is not None:
-        write_journal(recording, changes, out, "recorded", 0, force=namespace.force)
     if namespace.json:
         return print_json(as_json(recording, prediction, found))
     show(as_text(recording, found))

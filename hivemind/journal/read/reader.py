@@ -7,7 +7,7 @@ import gc
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -81,22 +81,6 @@ class Journal(Struct):
             if self.guessed:
                 yield self.began
             yield from cursor.to_end()
-
-    def follow(self, rest: Callable[[], object]) -> Iterator[Event]:
-        """Every event, until the journal ends or no program writes it any more; `rest` is called while there is nothing
-        new. Raises: UsageError: the first part can't be read."""
-        with self._reading(frozenset()) as cursor:
-            if self.guessed:
-                yield self.began
-            while True:
-                # Looked up before the last look into the file, so that nothing written in between is missed.
-                over = not being_written(cursor.parts[-1])
-                yield from cursor.to_end()
-                before, cursor.parts = cursor.parts, parts_from(self.path, self.began)
-                if cursor.parts == before:
-                    if over:
-                        return
-                    rest()
 
     @contextmanager
     def _reading(self, without: frozenset[type[Event]]) -> Iterator[Cursor]:

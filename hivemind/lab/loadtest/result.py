@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Literal
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -18,7 +16,7 @@ from hivemind.console import json_text, printable
 from hivemind.errors import UsageError
 from hivemind.journal.figures import percentile
 from hivemind.journal.read.reader import FREQUENT, Journal
-from hivemind.lab.comparison import Measure, Unit, Verdict, judged
+from hivemind.lab.comparison import Unit
 from hivemind.lab.loadtest.messages import can_be_sent
 from hivemind.lab.loadtest.requests import RecordedRequest, RequestResult, Sent, recorded_requests, wall_s
 from hivemind.lab.loadtest.target import LoadTarget
@@ -37,7 +35,6 @@ _COLUMNS = (
     TextColumn("NOW", right=True),
     TextColumn("DIFFERENCE", right=True, spare=1),
 )
-_STYLES: Mapping[Verdict, str] = {"better": "good", "worse": "bad"}
 CHARS_PER_TOKEN = 4.0
 ASSUMED_ANSWER = 256
 """Tokens of an answer whose length is unknown."""
@@ -208,30 +205,28 @@ def _totals(results: Sequence[RequestResult], sent_at: Sequence[float], wall: fl
     )
 
 
-def _measures(recorded: LoadTotals, now: LoadTotals, sending: str) -> Iterator[Measure[LoadTotals]]:
-    """Yield the figures by which two totals are compared; `sending` names the time in which requests were sent."""
-    yield Measure("requests", "count", "", lambda each: each.requests)
-    yield Measure("answered", "count", "more", lambda each: each.answered, counts_endings=True)
+def _compared(
+    recorded: LoadTotals, now: LoadTotals, sending: str
+) -> Iterator[tuple[str, Unit, float | None, float | None]]:
+    """Yield name, unit and both values of the figures that are shown; `sending` names the time in which requests were
+    sent."""
+    yield "requests", "count", recorded.requests, now.requests
+    yield "answered", "count", recorded.answered, now.answered
     for status in sorted({*recorded.statuses, *now.statuses}):
         name = "no answer" if status == "none" else f"status {status}"
-        yield Measure(name, "count", "", partial(_count, "statuses", status))
+        yield name, "count", recorded.statuses.get(status, 0), now.statuses.get(status, 0)
     for error in sorted({*recorded.errors, *now.errors}):
-        name = error.replace("_", " ")
-        yield Measure(name, "count", "less", partial(_count, "errors", error), counts_endings=True)
-    yield Measure("first content p50", "seconds", "less", lambda each: each.first_p50_s)
-    yield Measure("first content p95", "seconds", "less", lambda each: each.first_p95_s)
-    yield Measure("whole answer p50", "seconds", "less", lambda each: each.took_p50_s)
-    yield Measure("whole answer p95", "seconds", "less", lambda each: each.took_p95_s)
-    yield Measure("tokens in", "tokens", "", lambda each: each.input_tokens)
-    yield Measure("tokens out", "tokens", "", lambda each: each.output_tokens)
+        yield error.replace("_", " "), "count", recorded.errors.get(error, 0), now.errors.get(error, 0)
+    yield "first content p50", "seconds", recorded.first_p50_s, now.first_p50_s
+    yield "first content p95", "seconds", recorded.first_p95_s, now.first_p95_s
+    yield "whole answer p50", "seconds", recorded.took_p50_s, now.took_p50_s
+    yield "whole answer p95", "seconds", recorded.took_p95_s, now.took_p95_s
+    yield "tokens in", "tokens", recorded.input_tokens, now.input_tokens
+    yield "tokens out", "tokens", recorded.output_tokens, now.output_tokens
     if recorded.uncounted or now.uncounted:
-        yield Measure("answers without a count", "count", "", lambda each: each.uncounted)
-    yield Measure(sending, "seconds", "", lambda each: each.sending_s)
-    yield Measure("wall time", "seconds", "", lambda each: each.wall_s)
-
-
-def _count(field: Literal["statuses", "errors"], key: str, totals: LoadTotals) -> int:
-    return (totals.statuses if field == "statuses" else totals.errors).get(key, 0)
+        yield "answers without a count", "count", recorded.uncounted, now.uncounted
+    yield sending, "seconds", recorded.sending_s, now.sending_s
+    yield "wall time", "seconds", recorded.wall_s, now.wall_s
 
 
 def lateness(sent: Iterable[Sent]) -> Lateness:
@@ -273,19 +268,13 @@ def as_text(result: LoadTestResult, room: int | None) -> list[str]:
 
 
 def table(recorded: LoadTotals, now: LoadTotals, speed: float, room: int | None) -> list[str]:
-    """Return the lines of the table. Differences that are more than noise are coloured."""
+    """Return the lines of the table."""
     recorded = replace(recorded, sending_s=recorded.sending_s / speed)
     sending = "sent within" if speed == 1 else f"sent within, at {speed:g}x"
     rows: list[list[Cell | str]] = []
-    for measure in _measures(recorded, now, sending):
-        before, after = measure.of(recorded), measure.of(now)
-        text, style = "", ""
-        if before is not None and after is not None:
-            moved = after - before
-            text = _difference(measure.unit, moved, before)
-            verdict = judged(measure, moved, moved, moved, before, more_work=now.answered - recorded.answered)
-            style = _STYLES.get(verdict, "")
-        rows.append([measure.name, _amount(measure.unit, before), _amount(measure.unit, after), Cell(text, style)])
+    for name, unit, before, after in _compared(recorded, now, sending):
+        text = "" if before is None or after is None else _difference(unit, after - before, before)
+        rows.append([name, _amount(unit, before), _amount(unit, after), text])
     return lines(_COLUMNS, rows, room)
 
 

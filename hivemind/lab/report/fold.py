@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from hivemind.journal.records import Gap, JournalBegan
-from hivemind.lab.report.agents import STATES, AgentRows, AgentStats, Faults
+from hivemind.lab.report.agents import AgentStats, Faults
 from hivemind.lab.report.lanes import LaneSummary, Thinned
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Price, Usage
@@ -18,11 +18,9 @@ from hivemind.world.state import Carried
 from hivemind.world.tickets import BY_OPERATOR
 
 AGENTS_KEPT = 20_000
-ROWS_KEPT = 120
 LANES_KEPT = 50
 COMMANDS_KEPT = 300
 GAPS_KEPT = 100
-_STATE = {name: number for number, name in enumerate(STATES)}
 
 
 class OperatorAction(Struct, frozen=True):
@@ -36,13 +34,13 @@ class OperatorAction(Struct, frozen=True):
 
 @dataclass(slots=True, eq=False)
 class _Request(Lifecycle):
-    """A request, and how its agent's row and its lane count it."""
+    """A request, and how its lane counts it."""
 
     agent: AgentStats = field(init=False)
     lane: LaneSummary = field(init=False)
     faults: list[str] = field(default_factory=list)
-    row_state: int | None = None
-    """Its state in its agent's row; None: the row doesn't count it."""
+    lost: bool = False
+    """Events of it may be missing, and none has come since."""
     counted_in_flight: bool | None = None
     """Whether its lane counts it as in flight or as queued; None: as neither."""
 
@@ -56,7 +54,6 @@ class RunFold:
         """Requests of agents beyond :data:`AGENTS_KEPT`."""
         self.lanes: dict[str, LaneSummary] = {}
         self.faults = Faults()
-        self.rows = AgentRows()
         self.commands: Thinned[OperatorAction] = Thinned(COMMANDS_KEPT)
         self.gaps: Thinned[tuple[float, float, int]] = Thinned(GAPS_KEPT)
         """Begin, end, and how many events are missing."""
@@ -78,7 +75,7 @@ class RunFold:
         if isinstance(event, Gap):
             self._gap(event, before, at)
             return
-        self._requeue(at)
+        self._requests.requeue_due(event.at)
         request = self._requests.apply(event)
         if request is not None:
             self._request_changed(request, event, at)
@@ -99,8 +96,7 @@ class RunFold:
             case ev.LaneReleased():
                 self._lane(event.lane).resume(at)
             case ev.LaneOpened():
-                lane = self._lane(event.lane)
-                lane.upstream, lane.config = event.upstream, event.config or lane.config
+                self._lane(event.lane).upstream = event.upstream
             case ev.LimitsRead():
                 self._lane(event.lane).read_limits(at, event.family, event.readings)
             case ev.Sampled():
@@ -127,8 +123,7 @@ class RunFold:
         at = self.ended_at
         for request in self._requests.by_ticket.values():
             self.faults.end(request.faults, "open")
-        self._hide_all(at)
-        self.rows.settle()
+        self._lose_all()
         for lane in self.lanes.values():
             lane.end(at)
 
@@ -137,7 +132,7 @@ class RunFold:
     def _agent(self, name: str) -> AgentStats:
         agent = self.agents.get(name)
         if agent is None:
-            agent = AgentStats(name, self.rows.new() if len(self.agents) < ROWS_KEPT else None)
+            agent = AgentStats(name)
             if len(self.agents) < AGENTS_KEPT:
                 self.agents[name] = agent
         return agent
@@ -163,35 +158,23 @@ class RunFold:
         self._show(request, at)
 
     def _show(self, request: _Request, at: float) -> None:
-        """Update its agent's row and its lane to the request's state."""
+        """Update its lane to the request's state."""
+        request.lost = False
         over = request.end is not None
         in_flight = None if over else request.in_flight
-        self._move(request, at, None if over else _STATE[request.state])
         before = request.counted_in_flight
         if in_flight is not before:
             request.lane.add(at, (in_flight is True) - (before is True), (in_flight is False) - (before is False))
             request.counted_in_flight = in_flight
 
-    def _requeue(self, at: float) -> None:
-        for request in self._requests.requeue_due(at + self._offset):
-            if request.row_state is not None:
-                self._show(request, request.since - self._offset)
-
-    def _hide_all(self, at: float) -> None:
-        """Show no open request from this time on, because their ends aren't known."""
-        self._requeue(at)
+    def _lose_all(self) -> None:
+        """Note that the ends of open requests aren't known."""
         for request in self._requests.by_ticket.values():
-            self._hide(request, at)
+            self._lose(request)
 
-    def _hide(self, request: _Request, at: float) -> None:
-        if request.row_state is not None:
-            self._move(request, at, None)
-            request.agent.ended, request.agent.last_end = at, ""
-
-    def _move(self, request: _Request, at: float, state: int | None) -> None:
-        if request.agent.row is not None:
-            request.agent.row.move(at, request.row_state, state)
-        request.row_state = state
+    def _lose(self, request: _Request) -> None:
+        if not request.lost:
+            request.lost, request.agent.last_end = True, ""
 
     def _request_changed(self, request: _Request, event: ev.Event, at: float) -> None:
         match event:
@@ -217,8 +200,6 @@ class RunFold:
 
     def _attempt_failed(self, request: _Request, event: ev.AttemptFailed, at: float) -> None:
         agent, kind = request.agent, event.kind.value
-        if agent.row is not None:
-            agent.row.mark(at, kind, event.retry_in_s is None)
         self.faults.add(kind, event.status, retried=event.retry_in_s is not None)
         request.faults.append(kind)
         self._use(agent, event.lane, request.arrived.model, event.usage, wasted=True)
@@ -232,7 +213,7 @@ class RunFold:
 
     def _end(self, request: _Request, at: float) -> None:
         self._show(request, at)
-        request.agent.ended, request.agent.last_end = at, request.state
+        request.agent.last_end = request.state
         self.faults.end(request.faults, request.state)
 
     def _use(self, agent: AgentStats, lane: str, model: str, usage: Usage | None, *, wasted: bool) -> None:
@@ -246,7 +227,7 @@ class RunFold:
         new, lost = self._requests.carried(event)
         for request in lost:
             self.faults.end(request.faults, "open")
-            self._hide(request, at)
+            self._lose(request)
         for request in new:
             self._begin(request, at)
         waiting: Counter[str] = Counter()
@@ -280,7 +261,7 @@ class RunFold:
     def _gap(self, event: Gap, before: float, at: float) -> None:
         since = max(before, min(at, event.since - self._offset))
         self.gaps.add((since, at, event.lost))
-        self._hide_all(since)
+        self._lose_all()
         for lane in self.lanes.values():
             lane.lose_count(since)
         self._unknown = True

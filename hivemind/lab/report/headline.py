@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from hivemind.journal.wait_causes import WAITED_FOR, shares_text
-from hivemind.lab.report.fold import ROWS_KEPT
 from hivemind.lab.report.lanes import WindowSummary
 from hivemind.lab.report.run import RecordedRun
 from hivemind.lab.report.theme import shortened
@@ -193,19 +192,6 @@ def course_message(run: RecordedRun) -> str:
     if open_s:
         text += f"; the circuit wasn't closed for {duration(open_s)}"
     return text + "."
-
-
-def agents_message(run: RecordedRun, shown: int) -> str:
-    """Describe the plot of the agents' rows."""
-    figures, joined_s = run.figures, run.fold.rows.joined_s
-    text = f"{run.finished:,} of {plural(figures.agents, 'agent')} had their last request answered."
-    if shown < figures.agents:
-        of = f" of the first {ROWS_KEPT}" if figures.agents > ROWS_KEPT else ""
-        text += f" Shown are the {shown:,}{of} with most failed attempts or requests."
-    if joined_s:
-        text += f" Spans that begin within {duration(joined_s)} of each other are drawn as one,"
-        text += " in which each state is as thick as its share of the time."
-    return text
 
 
 def causes_message(run: RecordedRun) -> str:

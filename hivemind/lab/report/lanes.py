@@ -11,7 +11,6 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct, field
 
-from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.events import NO_CUTS, LaneState, WindowState
 from hivemind.scheduler.types import WindowKind, WindowReading
 
@@ -190,7 +189,6 @@ class LaneSummary:
     def __init__(self, key: str) -> None:
         self.key = key
         self.upstream = ""
-        self.config: LaneConfig | None = None
         self.requests = 0
         self.max_in_flight = self.longest_queue = 0
         self.in_flight, self.queued, self.level = Series(), Series(), Series()

@@ -79,9 +79,6 @@ def _sections(run: RecordedRun) -> Iterator[PageSection]:
         text, table = headline.course_message(run), tables.limit_changes(run)
         summary = "Cuts, pauses and the circuit, as a table"
         yield PageSection("course", "The whole run", text, plots.course(run), table, summary)
-        agents = run.agents_drawn(plots.ROWS_SHOWN)
-        text = headline.agents_message(run, len(agents))
-        yield PageSection("agents", "What each agent did", text, plots.gantt(run, agents))
         if figures.causes.seconds:
             text = headline.causes_message(run)
             yield PageSection("causes", "Why requests waited", text, None, tables.causes(run))
@@ -98,9 +95,6 @@ def _sections(run: RecordedRun) -> Iterator[PageSection]:
         yield PageSection("list", "Agents", "", None, tables.agents(run))
     if fold.commands.kept:
         yield PageSection("commands", "Commands of operators", "", None, tables.commands(run))
-    settings = tables.settings(run)
-    text = "" if settings.rows else "All settings had their default values."
-    yield PageSection("settings", "Settings that differ from the defaults", text, None, settings)
 
 
 def _grouped(sections: Sequence[PageSection]) -> list[list[PageSection]]:

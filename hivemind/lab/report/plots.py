@@ -1,4 +1,4 @@
-"""The plots of a report: the run over time, each agent, and rate windows."""
+"""The plots of a report: the run over time, and rate windows."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from hivemind.lab.report.agents import STATES as ROW_STATES
-from hivemind.lab.report.agents import AgentRow, AgentStats
 from hivemind.lab.report.lanes import LaneSummary, Series
 from hivemind.lab.report.run import RecordedRun
 from hivemind.lab.report.theme import (
     SERIES,
-    STATES,
     axis,
     hover,
     ink,
@@ -23,16 +20,11 @@ from hivemind.lab.report.theme import (
     layout,
     times,
 )
-from hivemind.text.humanise import duration
 from hivemind.world.lines import words
 
 LANES_SHOWN = 4
-ROWS_SHOWN = 60
 _UPPER, _LOWER = 190, 110
 """Heights of a lane's two strips in pixels."""
-_ROW = 17
-_THICKNESS = 0.66
-"""The height of an agent's bar; the next row is 1 away."""
 _MANY_CUTS = 60
 _LANE_ROLES = {"open": "bad", "half_open": "retry", "paused": "paused"}
 WINDOWS_SHOWN = 8
@@ -148,94 +140,6 @@ class _Course:
         # A trace without points has an entry in the legend only if it has one point that is None.
         x, y = (moments, values) if moments else ([None], [None])
         self.figure.add_scatter(x=x, y=y, name=name, legendgroup=name, showlegend=first, row=row, col=1, **look)
-
-
-def gantt(run: RecordedRun, agents: Sequence[AgentStats]) -> go.Figure:
-    """Plot each agent as a row: its states, its failed attempts, and how it ended."""
-    places = list(range(len(agents)))
-    yaxis = axis(
-        showgrid=False,
-        tickvals=places,
-        ticktext=[label(agent.name) for agent in agents],
-        range=[len(agents) - 0.4, -0.6],
-        fixedrange=True,
-    )
-    height = 90 + _ROW * max(4, len(agents))
-    figure = go.Figure(layout=layout(height, times(run, 1.015), yaxis, barmode="overlay"))
-    rows = [(place, agent.row) for place, agent in enumerate(agents) if agent.row is not None]
-    for state in reversed(range(len(ROW_STATES))):
-        _add_state(figure, run, rows, state)
-    _add_failures_and_ends(figure, run, agents)
-    return figure
-
-
-def _add_state(figure: go.Figure, run: RecordedRun, rows: Sequence[tuple[int, AgentRow]], state: int) -> None:
-    """Add the bars of a state. A span of several states has a bar for each, as thick as its share of the time."""
-    bars = [(place, span) for place, row in rows for span in row.spans if span.seconds[state]]
-    if not bars:
-        return
-    lengths = [span.ends - span.begins for _, span in bars]
-    shares = [[each / length for each in span.seconds] for (_, span), length in zip(bars, lengths, strict=True)]
-    name, role = STATES[ROW_STATES[state]]
-    figure.add_bar(
-        orientation="h",
-        y=[place for place, _ in bars],
-        base=[run.stamp_ms(span.begins) for _, span in bars],
-        x=[max(1, round(length * 1000)) for length in lengths],
-        offset=[round(_THICKNESS * (sum(each[:state]) - 0.5), 3) for each in shares],
-        width=[round(_THICKNESS * each[state], 3) for each in shares],
-        customdata=[
-            duration(span.seconds[state]) + (f" of {duration(length)}" if span.mixed else "")
-            for (_, span), length in zip(bars, lengths, strict=True)
-        ],
-        marker={"color": ink(role), "line": {"width": 0}},
-        hovertemplate=hover("%{customdata}", name),
-        name=name,
-    )
-
-
-_ENDS = {
-    "answered": ("last request answered", "good", "circle", 10),
-    "failed": ("ended in an error", "bad", "x", 10),
-    "refused": ("ended in a refusal", "bad", "square", 10),
-    "left": ("client left", "left", "circle-open", 7),
-    "": ("not over", "dim", "triangle-right-open", 8),
-}
-"""Name, role of the colour, symbol and size of the mark of each end."""
-
-
-def _add_failures_and_ends(figure: go.Figure, run: RecordedRun, agents: Sequence[AgentStats]) -> None:
-    retried, errors = [], []
-    for place, agent in enumerate(agents):
-        for at, kind, passed_on in agent.row.marks if agent.row is not None else ():
-            if not passed_on:
-                retried.append((place, at, f"{words(kind)}, retried"))
-            elif not (agent.last_end == "failed" and at == agent.ended):
-                errors.append((place, at, f"{words(kind)}, passed on"))
-    _add_marks(figure, run, retried, ("failed attempt, retried", "retry", "line-ns", 9))
-    for end, look in _ENDS.items():
-        ends = [(place, agent.ended, look[0]) for place, agent in enumerate(agents) if agent.last_end == end]
-        _add_marks(figure, run, ends, look)
-    _add_marks(figure, run, errors, ("error passed on to the agent", "bad", "x-thin", 8))
-
-
-def _add_marks(
-    figure: go.Figure, run: RecordedRun, marks: Sequence[tuple[int, float, str]], look: tuple[str, str, str, int]
-) -> None:
-    if not marks:
-        return
-    name, role, symbol, size = look
-    thin = symbol in ("line-ns", "x-thin")
-    outline = {"width": 2 if thin else 1.2, "color": ink(role if thin or "open" in symbol else "card")}
-    figure.add_scatter(
-        x=[run.stamp_ms(at) for _, at, _ in marks],
-        y=[place for place, _, _ in marks],
-        customdata=[text for _, _, text in marks],
-        mode="markers",
-        marker={"symbol": symbol, "size": size, "color": ink(role), "line": outline},
-        hovertemplate=hover("%{customdata}"),
-        name=name,
-    )
 
 
 def windows(run: RecordedRun) -> go.Figure:

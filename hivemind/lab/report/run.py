@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from hivemind.journal.figures import Figures, FiguresFold
 from hivemind.journal.past import TokenSpending
@@ -17,10 +16,6 @@ from hivemind.journal.write.segment import being_written
 from hivemind.lab.report.agents import AgentStats, spending_by_model
 from hivemind.lab.report.fold import AGENTS_KEPT, RunFold
 from hivemind.lab.report.lanes import LaneSummary, WindowSummary
-from hivemind.lab.simulate.overrides import value_text
-from hivemind.providers.profiles import GENERIC, PROFILES, assumed_lane
-from hivemind.records import names_of
-from hivemind.scheduler.config import SchedulerConfig
 from hivemind.scheduler.types import Price
 
 _SOURCES = {
@@ -30,27 +25,6 @@ _SOURCES = {
 }
 _LARGEST_MS = 8.64e15
 """The last time that browsers know, in milliseconds since the epoch."""
-
-
-_FEATURES = ("admission", "rate_windows", "backpressure")
-_NOT_SET = frozenset({"upstream", "provider", "rpm_binding", "tpm_binding", "reserve_max_tokens", "count_cache_reads"})
-"""Settings of a lane that follow from other ones."""
-
-
-ChangedSetting = tuple[str, str, str, str]
-"""A setting's name as in the settings file, its value, its default (of a lane, by the provider's profile), and the
-upstream; empty: all of them."""
-
-
-def _changed(one: Any, usual: Any, prefix: str = "", upstream: str = "") -> Iterator[ChangedSetting]:
-    """Yield the settings in which one configuration differs from the usual one."""
-    for field in names_of(type(one)) or ():
-        value, default = getattr(one, field), getattr(usual, field)
-        if names_of(type(value)) is not None:
-            yield from _changed(value, default, f"{field}.", upstream)
-        elif value != default and field not in _NOT_SET:
-            name = f"features.{field}" if field in _FEATURES else f"{prefix}{field}"
-            yield name, value_text(value), value_text(default), upstream
 
 
 class RecordedRun:
@@ -104,18 +78,6 @@ class RecordedRun:
         """Spending by model, the most expensive one first."""
         return spending_by_model(self.fold.agents)
 
-    @cached_property
-    def settings(self) -> list[ChangedSetting]:
-        """The scheduler's settings that differ from the defaults, then each upstream's, by its first lane."""
-        found = list(_changed(self.began.config, SchedulerConfig()))
-        seen: set[str] = set()
-        for lane in (each.config for each in self.fold.lanes.values()):
-            if lane is not None and lane.upstream not in seen:
-                seen.add(lane.upstream)
-                usual = assumed_lane(lane.upstream, PROFILES.get(lane.provider, GENERIC))
-                found += _changed(lane, usual, upstream=lane.upstream)
-        return found
-
     def windows(self) -> Iterator[tuple[LaneSummary, WindowSummary]]:
         """Yield every rate window with its lane."""
         for lane in self.fold.lanes.values():
@@ -126,13 +88,6 @@ class RecordedRun:
     def priced(self) -> bool:
         """Some price is known."""
         return bool(self.figures.dollars)
-
-    def agents_drawn(self, most: int) -> list[AgentStats]:
-        """Return those with most failed attempts, then most requests, in order of appearance."""
-        agents = [agent for agent in self.fold.agents.values() if agent.requests and agent.row is not None]
-        chosen = sorted(agents, key=lambda each: (-(each.failed + each.retries + each.refused), -each.requests))[:most]
-        kept = {agent.name for agent in chosen}
-        return [agent for agent in agents if agent.name in kept]
 
     # --- Times ---------------------------------------------------------------------------------------------------
 

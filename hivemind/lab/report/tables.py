@@ -181,14 +181,6 @@ def commands(run: RecordedRun, most: int = COMMANDS_KEPT) -> ReportTable:
     return ReportTable(("when", "who", "about", "what"), rows, _omitted(found.omitted + len(found.kept) - len(rows)))
 
 
-def settings(run: RecordedRun) -> ReportTable:
-    """Return the settings that differ from the defaults."""
-    several = len({upstream for *_, upstream in run.settings if upstream}) > 1
-    rows = [[name, *map(shortened, texts)] for name, *texts in run.settings]
-    columns = ("setting", "value", "usually", "upstream")
-    return ReportTable(columns, rows) if several else ReportTable(columns[:3], [row[:3] for row in rows])
-
-
 def cost(spent: TokenSpending) -> str:
     """Return the cost in dollars, as far as prices are known."""
     if spent.unpriced and not spent.dollars:
@@ -230,7 +222,6 @@ def build(run: RecordedRun, title: str = "") -> str:
         ("Faults", faults(run)),
         ("Waits", waits(run)),
         ("Why requests waited", causes(run)),
-        ("Settings that differ from the defaults", settings(run)),
         ("Commands of operators", commands(run, _COMMANDS_IN_SUMMARY)),
     ):
         if table.rows:

@@ -20,12 +20,9 @@ COLOURS: Mapping[str, tuple[str, str]] = {
     "bad": ("#b3372f", "#f2857a"),
     "flight": ("#2f6f9f", "#6fb1e0"),
     "level": ("#3f3d63", "#c9c8ea"),
-    "streaming": ("#2f8277", "#58bfb2"),
-    "first": ("#9cc7c1", "#2f6a63"),
     "queued": ("#e2bb68", "#b38a36"),
     "retry": ("#c96a2b", "#e8935a"),
     "paused": ("#7b5ea7", "#b49be2"),
-    "left": ("#8b8f96", "#858d97"),
     "lost": ("#9a9489", "#6d7178"),
     "other": ("#c9c3b6", "#4d545e"),
     "a": ("#2f6f9e", "#6fb1e1"),
@@ -101,14 +98,6 @@ OUTCOMES: Mapping[str, str] = {
     "open": "not known",
 }
 """Ends of requests with a failed attempt."""
-STATES: Mapping[str, tuple[str, str]] = {
-    "queued": ("queued", "queued"),
-    "retry": ("pause before a retry", "retry"),
-    "waiting": ("sent, nothing back yet", "first"),
-    "streaming": ("answer arriving", "streaming"),
-    "background": ("works in the background", "first"),
-}
-"""States of requests: names, and roles of the colours."""
 _LANE_STATES: Mapping[str, str] = {
     "open": "circuit open",
     "half_open": "circuit half open",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-import shutil
 import sys
 from collections.abc import Sequence
 from datetime import date, datetime
@@ -21,12 +20,9 @@ from hivemind_tui.render.format import clock
 from hivemind_tui.whatif.process import recording_of
 from hivemind_tui.widgets.overlay import Choice
 
-CONVERTER = "rsvg-convert"
 _NAME = 60
 _CELL = 12.2
 """Width of a character in the exported picture."""
-_PIXELS = 10
-"""Of a PNG, a character across."""
 _BLANK = "&#160;"
 _TEXT = re.compile(r'<text (class="[^"]*-r\d+") x="([\d.]+)" y="([\d.]+)" textLength="[\d.]+" [^>]*>([^<]*)</text>')
 _PIECE = re.compile(r"[\u2800-\u28ff]|[^\s\u2800-\u28ff]+(?: [^\s\u2800-\u28ff]+)*")
@@ -62,9 +58,7 @@ class FileActions(Room):
         except OSError as error:
             self.complain(f"{self.folder}: the picture can't be written there ({error.strerror})")
             return
-        png = await as_png(path, self.size.width)
-        both = f" and {png.name}" if png is not None else ""
-        self.inform(f"written: {path.name}{both}")
+        self.inform(f"written: {path.name}")
 
     def action_report(self) -> None:
         """Write the report of what was recorded so far, in another process."""
@@ -191,24 +185,7 @@ def write_new(folder: Path, name: str, svg: str) -> Path:
     """Write the picture into a new file of that name, with a number appended if it exists. Raises: OSError."""
     for number in range(1, _TRIES):
         path = folder / (f"{name}.svg" if number == 1 else f"{name}-{number}.svg")
-        if path.with_suffix(".png").exists():
-            continue
         with contextlib.suppress(FileExistsError), path.open("x", encoding="utf-8") as file:
             file.write(svg)
             return path
     raise FileExistsError(17, "too many pictures of that moment", str(folder))
-
-
-async def as_png(path: Path, columns: int, converter: str | None = None) -> Path | None:
-    """Convert the SVG to a PNG beside it; return None where no converter is installed, or it fails."""
-    command = converter or shutil.which(CONVERTER)
-    if command is None:
-        return None
-    made = path.with_suffix(".png")
-    arguments = (command, "-w", str(columns * _PIXELS), "-o", str(made), str(path))
-    quiet = asyncio.subprocess.DEVNULL
-    try:
-        process = await asyncio.create_subprocess_exec(*arguments, stdin=quiet, stdout=quiet, stderr=quiet)
-    except OSError:
-        return None
-    return made if await process.wait() == 0 else None

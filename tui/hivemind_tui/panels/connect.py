@@ -8,13 +8,12 @@ from rich.cells import cell_len
 from textual.strip import Strip
 
 from hivemind.setup.clients import CLIENTS, Target, quick_lines
-from hivemind.text.humanise import short_dollars, short_duration, short_plural, short_size
+from hivemind.text.humanise import short_plural
 from hivemind.world.lines import SETTINGS
-from hivemind_tui.render.budgets import ceilings
-from hivemind_tui.render.format import broken, clean, fit, percent
+from hivemind_tui.render.format import broken, clean, fit
 from hivemind_tui.render.pen import Pen, Row, call, linked
 from hivemind_tui.render.rows import broken as shortened
-from hivemind_tui.render.rows import described, hanging
+from hivemind_tui.render.rows import hanging
 from hivemind_tui.state.view import View
 
 _TITLE = 17
@@ -25,7 +24,6 @@ _ROOMY = 24
 """Rows from which there is air between the parts."""
 _BESIDE = 130, 28
 """Cells and rows from which every client is listed at the right, and further sections below the lines to paste."""
-_WORD = 12
 _PAGES = (
     ("1", "what runs, what waits and why, and how the provider's limits stand"),
     ("2", "agents: what each does, costs and waits for; hold, boost, stop or budget one"),
@@ -62,41 +60,16 @@ def _so_far(view: View) -> str:
 
 
 def _columns(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """Return the rows of the large screen: what this is, the lines to paste, the pages and what this proxy does; and
-    each client."""
+    """Return the rows of the large screen: what this is, the lines to paste, and the pages; and each client."""
     own = _BLOCK + 6
     cells, rows = pen.body_size(own, height)
     taken: list[Row] = []
-    for part in (*_steps(view, cells, pen), _proxy(view, cells)):
+    for part in _steps(view, cells, pen):
         gap: list[Row] = [[]] if taken else []
         if len(taken) + len(gap) + len(part) <= rows:  # what has no room is left out, with its title
             taken += [*gap, *part]
     left = pen.frame("Connect an agent", _so_far(view), taken, own, height)
     return [Strip.join(side) for side in zip(left, _clients(view, width - own, height, pen), strict=True)]
-
-
-def _proxy(view: View, cells: int) -> list[Row]:
-    """Return what this proxy is set to do, as far as that holds for every lane."""
-    now, limits = view.snapshot, view.snapshot.alert_limits
-    journal = f"{now.recording.path}, {short_size(now.recording.bytes)}" if now.recording is not None else "none"
-    alerts = [
-        *(["an agent died"] if limits.died else []),
-        *([f"a wait of {short_duration(limits.wait_s)}"] if limits.wait_s else []),
-        *([f"a budget at {percent(limits.budget_share, 1)}"] if limits.budget_share else []),
-        *([f"a circuit open for {short_duration(limits.circuit_s)}"] if limits.circuit_s else []),
-        *([f"{short_dollars(limits.dollars_per_hour)} an hour"] if limits.dollars_per_hour else []),
-    ]
-    facts = (
-        ("up", short_duration(now.uptime_s)),
-        ("token", "agents need one, in their URL or a header" if view.token else "agents need none"),
-        ("keys", f"{short_plural(len(now.lanes), 'lane')} so far: each key of an upstream has limits of its own"),
-        ("budget", "none for all agents together" if now.pool is None else ceilings(now.pool)[0].of),
-        ("fleet", "in none: this proxy alone uses its keys" if now.fleet is None else now.fleet.text),
-        ("journal", journal),
-        ("alerts", ", ".join(alerts) or "off"),
-        ("at the end", f"requests in flight have {short_duration(view.drain_s)} to finish"),
-    )
-    return [[("This proxy", "title")], *described(facts, cells, _WORD, "dim", "text")]
 
 
 def _steps(view: View, cells: int, pen: Pen) -> list[list[Row]]:

@@ -1,4 +1,4 @@
-"""The proxies that share a key: what each does, who took what of the key in the last minute, and one of them closer."""
+"""The proxies that share a key: what each does, and who took what of the key in the last minute."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from textual.strip import Strip
 from hivemind.text.humanise import NOTHING, short_count, short_duration, short_plural
 from hivemind.world.fleet import SILENT_S, Fleet, FleetLane, Member, MemberLane, Taken, of_key
 from hivemind_tui.panels import lanes
-from hivemind_tui.panels.agent_page import key_hint
 from hivemind_tui.panels.agent_table import number
 from hivemind_tui.panels.log import render_newest
 from hivemind_tui.render.format import fit, percent, wrapped
 from hivemind_tui.render.glyphs import lease_sign
 from hivemind_tui.render.pen import Pen, Row, Span, call
-from hivemind_tui.render.rows import described, labelled
+from hivemind_tui.render.rows import described
 from hivemind_tui.render.table import Column, Rows, Table, heads, row, scrolling
 from hivemind_tui.state.view import View, join
 
@@ -41,9 +40,6 @@ _ABOUT = (
     ("failure", "Where the store can't be reached, the proxies go on with a safe share of the last limits known."),
 )
 _BAR = 5
-_CARD = 46
-"""Cells of the selected proxy's card, where there is room for one."""
-_WITH_CARD = 120
 _KINDS = {"requests": "requests", "input": "input tokens", "output": "output tokens", "tokens": "tokens"}
 _LABEL = 10
 _TALL = 99
@@ -55,7 +51,6 @@ _LISTED = 6
 """Proxies that a block lists before another block is left out in their favour."""
 _EVENTS = 6
 """Least rows for the newest lines of the log."""
-_CARD_ROWS = 22
 
 
 class _Line(Struct, frozen=True):
@@ -128,7 +123,7 @@ FLEET: Table[_Line] = Table(
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """Return the page's rows: the table, below it the key, and beside that the selected proxy where there is room."""
+    """Return the page's rows: the table, below it the key, and the newest lines of the log where there is room."""
     fleet = view.fleet
     if not fleet.store:
         return _without(view, width, height, pen)
@@ -143,12 +138,9 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     below = height - len(rows)
     if below <= 0:
         return rows
-    if width < _WITH_CARD:
-        return rows + render_key(view, width, below, pen)
-    key = max(_CARD_ROWS, 0 if view.key is None else frame + _key_rows(view.key))
-    events = below - key if below - key >= _EVENTS else 0
-    sides = render_key(view, width - _CARD, below - events, pen), render_card(view, _CARD, below - events, pen)
-    rows += [Strip.join(side) for side in zip(*sides, strict=True)]
+    left = below - frame - (1 if view.key is None else _key_rows(view.key))
+    events = left if left >= _EVENTS else 0
+    rows += render_key(view, width, below - events, pen)
     return rows + render_newest(view, width, events, pen) if events else rows
 
 
@@ -344,36 +336,3 @@ def _block_rows(block: _Block, cells: int, rows: int, pen: Pen) -> list[Row]:
             ]
         )
     return lines
-
-
-# --- One proxy --------------------------------------------------------------------------------------------------------
-
-
-def render_card(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """Return the panel's rows: facts about the selected proxy, and how each of its lanes stands."""
-    cells, _ = pen.body_size(width, height)
-    member = view.proxy
-    if member is None:
-        return pen.message("Proxy", "The selected proxy is shown here.", width, height)
-    state = lease_sign(view.fleet.state_of(member))
-    lines: list[Row] = [[pen.worded(state), *([("  this proxy", "accent")] if member.id == view.fleet.me else [])]]
-    lines += [[(line, "dim")] for line in wrapped(state.meaning, cells)]
-    lines.append([])
-    up_s = max(0.0, view.snapshot.wall - member.started)
-    for label, value in (
-        ("machine", member.machine),
-        ("address", member.address),
-        ("process", str(member.pid)),
-        ("version", f"{member.version}, protocol {member.protocol}"),
-        ("up", short_duration(up_s)),
-        ("agents", f"{member.agents}, {member.active} active"),
-    ):
-        lines.append(labelled(label, (value, "text"), width=_LABEL))
-    for lane in member.lanes:
-        age = NOTHING if lane.lease_age_s is None else short_duration(lane.lease_age_s)
-        lines += [[], [pen.sign(lease_sign(lane.state)), (f" {lane.shown}", "strong")]]
-        of = "" if lane.slots is None else f" of {int(lane.slots)}"
-        lines.append(labelled("in flight", (f"{lane.in_flight}{of}, {lane.waiting} waiting", "text"), width=_LABEL))
-        lines.append(labelled("lease", (f"{age} old", "text"), width=_LABEL))
-    lines += [[], key_hint("open", "its agents", 6)]
-    return pen.frame(f"Proxy {member.label}", "", lines, width, height)
