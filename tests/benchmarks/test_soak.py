@@ -15,7 +15,7 @@ from benchmarks.soak.run import Plan, soak
 from benchmarks.soak.watching import WINDOWS, Sample, grown, windows
 from hivemind.records import replace
 
-LENGTH_S = float(os.environ.get("SOAK_S", "30"))
+LENGTH_S = float(os.environ.get("SOAK_S", "20"))
 WHOLE = Message(7, "anthropic", False, b"")
 STREAM = Message(7, "openai_chat", True, b"")
 TEXT = b'{"text":"soak7.0 word soak7.1 word "}'
@@ -119,9 +119,9 @@ def _limit() -> Iterator[None]:
 
 @pytest.mark.e2e
 @pytest.mark.usefixtures("_limit")
-async def test_five_thousand_wait(tmp_path: Path) -> None:
+async def test_two_thousand_wait(tmp_path: Path) -> None:
     """Or as many as the system allows connections: the proxy answers others meanwhile, half leave, half are answered,
     and nothing is left of them."""
-    crowds = await waiting(possible(5_000), tmp_path / "proxy", turns=1)
+    crowds = await waiting(possible(2_000), tmp_path / "proxy", turns=1)
     assert broken(crowds) == []
     assert crowds[0].held == crowds[0].asked > 1000

@@ -136,22 +136,13 @@ def _chosen() -> Iterator[Cell]:
             yield cell
 
 
-async def _check(chosen: list[Cell]) -> None:
+async def test_every_ending() -> None:
+    """Every way and moment for an attempt to end, and every error."""
     free = asyncio.Semaphore(24)
 
     async def one(cell: Cell) -> str:
         async with free:
             return await _wrong(cell)
 
-    wrong = [found for found in await asyncio.gather(*map(one, chosen)) if found]
+    wrong = [found for found in await asyncio.gather(*map(one, _chosen())) if found]
     assert not wrong, "\n".join(wrong)
-
-
-async def test_closed_streams() -> None:
-    """A connection that is closed at each moment of a stream."""
-    await _check([cell for cell in _chosen() if cell.ending is Ending.CLOSED and cell.stream and cell.lasting])
-
-
-async def test_every_ending() -> None:
-    """Every way and moment for an attempt to end, and every error."""
-    await _check(list(_chosen()))

@@ -84,7 +84,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def ask(proxy: Proxy) -> None:
     """An agent with a key asks something, and is answered."""
-    async with httpx.AsyncClient(trust_env=False) as web:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as web:
         body = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
         headers = {"authorization": "Bearer sk-secret-0001"}
         (await web.post(f"{proxy.address}/v1/chat/completions", json=body, headers=headers)).raise_for_status()

@@ -76,9 +76,8 @@ def finished(at: float, ticket: int, agent: str, attempts: int = 1, tokens: int 
 def sampled(at: float, active: int = 0, waiting: int = 0, used: float = 10.0) -> ev.Sampled:
     """Return a sample of the lane's gauges."""
     window = WindowState(MODEL, WindowKind.REQUESTS, 50.0, used, 0.0, 50.0 - used, 20.0, "headers")
-    lane = state(
-        lane=LANE, upstream="api", active=active, waiting=waiting, ceiling=5.0, mean_ttft_s=1.0, windows=(window,)
-    )
+    api = state(lane=LANE, upstream="api", provider="anthropic", ceiling=5.0, mean_ttft_s=1.0)
+    lane = replace(api, active=active, waiting=waiting, windows=(window,))
     return ev.Sampled(START + at, (lane,))
 
 

@@ -201,7 +201,7 @@ async def between(*plays: Play, **values: Any) -> AsyncIterator[tuple[Running, S
 
 def client() -> httpx.AsyncClient:
     """An ordinary client, which no environment redirects."""
-    return httpx.AsyncClient(trust_env=False, verify=False, timeout=20)
+    return httpx.AsyncClient(trust_env=False, verify=False, timeout=60)
 
 
 class Raw:

@@ -47,11 +47,10 @@ def runs(name: str, seeds: range) -> tuple[float, float, list[World]]:
     return mean(each.dollars * 20 / each.agents for each in worlds), mean(each.minutes for each in worlds), worlds
 
 
-@pytest.mark.parametrize("name", ["3", *(pytest.param(each, marks=pytest.mark.slow) for each in ("60k", "200k"))])
-def test_a_fleet_does_not_thrash(name: str) -> None:
+def test_a_fleet_does_not_thrash() -> None:
     """A quarter of an hour of work at least, and none waits longer than it may."""
-    dollars, minutes, worlds = runs(name, range(1, 2))
-    assert (dollars, minutes) <= (MOST * WORLDS[name][0], MOST * WORLDS[name][1])
+    dollars, minutes, worlds = runs("3", range(1, 2))
+    assert (dollars, minutes) <= (MOST * WORLDS["3"][0], MOST * WORLDS["3"][1])
     assert max(worlds[0].waits) <= 600
 
 
@@ -86,7 +85,7 @@ LEDGERS = [
     ("like", "seeds"),
     [
         *((LEDGERS[each], range(1)) for each in (1, 2, 5)),
-        *(pytest.param(like, range(1, 4), marks=pytest.mark.slow) for like in LEDGERS),
+        *(pytest.param(like, range(1, 3), marks=pytest.mark.slow) for like in LEDGERS),
     ],
 )
 def test_the_ledger_is_the_providers_account_to_the_cent(like: World, seeds: range) -> None:

@@ -109,7 +109,7 @@ async def over_http(proxy: Proxy, mode: str = "auto", agent: str | None = None) 
     place = f"{proxy.address}/agent/{agent}/mcp" if agent else f"{proxy.address}/mcp"
     headers = {"authorization": f"Bearer {token_of(proxy)}"}
     async with (
-        httpx2.AsyncClient(headers=headers, trust_env=False) as web,
+        httpx2.AsyncClient(headers=headers, trust_env=False, timeout=60) as web,
         Client(streamable_http_client(place, http_client=web), mode=mode, read_timeout_seconds=HANGS_S) as client,
     ):
         yield client

@@ -153,7 +153,7 @@ async def test_read_only_has_no_way_round(tmp_path: Path) -> None:
 async def test_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plain install has no such page, and says what to install; all else is served."""
     monkeypatch.setattr("hivemind.tools.http.find_spec", lambda name: None)
-    async with served(tmp_path) as proxy, httpx.AsyncClient(trust_env=False) as web:
+    async with served(tmp_path) as proxy, httpx.AsyncClient(trust_env=False, timeout=60) as web:
         web.headers.update({"authorization": f"Bearer {token_of(proxy)}", **ACCEPTS})
         answer = await web.post(f"{proxy.address}/mcp", json=CALL)
         assert (answer.status_code, answer.json()["error"]) == (404, MISSING)

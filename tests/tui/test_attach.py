@@ -68,7 +68,7 @@ async def test_it_shows_requests() -> None:
 
 async def test_before_the_first_answer() -> None:
     """There is an empty world with the URL as its address, and it is told that nothing came yet."""
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(timeout=60) as http:
         source = AttachedSource("http://proxy:1", OURS, http, clock=lambda: 5.0, wall=lambda: 77.0)
         snapshot = source.snapshot()
         assert (snapshot.address, snapshot.wall, snapshot.agents, snapshot.lanes) == ("http://proxy:1", 77.0, (), ())

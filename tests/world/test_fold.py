@@ -256,7 +256,7 @@ def test_the_queue_is_in_the_order_in_which_requests_are_granted(newcomers: int)
     """In random histories, if nothing else happens, also where classes were passed over; nearly so while some arrived
     after the last sample, which a second later says their places."""
     wrong = pairs = 0
-    for seed in range(100):
+    for seed in range(40):
         draw, hands = random.Random(seed), Hands(lane_config(slots=2), checked=False)
         tickets = [
             hands.arrive(draw.choice("abcdefg"), priority=draw.choice(list(Priority)), size=draw.randrange(100, 4000))
@@ -279,7 +279,7 @@ def test_the_queue_is_in_the_order_in_which_requests_are_granted(newcomers: int)
         order = [places[number] for number in queue if number in places]
         wrong += sum(one > other for place, one in enumerate(order) for other in order[place + 1 :])
         pairs += len(order) * (len(order) - 1) // 2
-    assert pairs > 5000
+    assert pairs > 2000
     # An agent that has just been answered is waited for a moment, for which another may go first.
     assert wrong <= pairs * (0.06 if newcomers else 0.001)
 

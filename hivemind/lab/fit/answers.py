@@ -69,9 +69,9 @@ class Answers:
         self.middles = (self.begins + self.ends)[: self.count] / 2
         told = [0.0 if one.headed_s is None else one.headed_s for one in attempts]
         self.heads = self.begins + np.array(told)
-        self.firsts = np.minimum(
-            self.ends, self.begins + np.array([math.inf if one.first_s is None else one.first_s for one in attempts])
-        )
+        # Apart from the call below, for whose overloads mypy would check the list again and again.
+        began = [math.inf if one.first_s is None else one.first_s for one in attempts]
+        self.firsts = np.minimum(self.ends, self.begins + np.array(began))
         self.sizes = np.array([sizes(request, one.usage) for request, one in self.answered]).reshape(-1, len(PARTS))
         self._service_begins: dict[int, np.ndarray] = {}
 

@@ -177,7 +177,7 @@ async def _tools(stage: Stage) -> None:
         ("hm.status", {key: 1}),
     ]
     async with (
-        httpx2.AsyncClient(headers={"authorization": f"Bearer {stage.token}"}, trust_env=False) as web,
+        httpx2.AsyncClient(headers={"authorization": f"Bearer {stage.token}"}, trust_env=False, timeout=60) as web,
         Client(streamable_http_client(f"{stage.url}/agent/ann/mcp", http_client=web), mode="auto") as client,
     ):
         for number, (name, arguments) in enumerate(calls):
