@@ -231,7 +231,7 @@ def header(headers: Headers, name: bytes) -> str:
 
 def is_encoded(headers: Headers) -> bool:
     """Return whether these are the headers of an encoded body."""
-    return b"content-encoding" in [name for name, _ in headers]
+    return b"content-encoding" in dict(headers)
 
 
 def decoder_for(headers: Headers, limit: int = MAX_DECODED) -> Decoder | None:

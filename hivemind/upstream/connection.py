@@ -459,8 +459,10 @@ class Pool:
 
 def _is_coded(headers: Headers) -> bool:
     """Return whether the body has a transfer coding that nobody asked for: the client would get it undecoded."""
+    if b"transfer-encoding" not in dict(headers):
+        return False
     codings = [value for name, value in headers if name == b"transfer-encoding"]
-    return bool(codings) and (len(codings) > 1 or codings[0].lower() not in (b"chunked", b"identity"))
+    return len(codings) > 1 or codings[0].lower() not in (b"chunked", b"identity")
 
 
 def _ends_with_connection(response: NativeResponse) -> bool:
