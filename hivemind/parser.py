@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from hivemind.errors import UsageError
@@ -16,6 +16,17 @@ from hivemind.text.humanise import did_you_mean
 _SHORTEST_BEGINNING = len("--no")
 _VERY_CLOSE = 0.85
 """How alike a flag and a misspelt one are from which on no other can be meant."""
+_COSTS = "page 8 of the control room has what each cost, of a recording by `hivemind-tui --replay FILE`"
+_KEPT = "the setting checkpoint.keep bounds what is kept; prune leaves the newest of each agent"
+_LOGS = "`hivemind logs -f` follows a proxy"
+_BOTH = "the answer, with --json too, has the figures of both runs"
+_REMOVED: Mapping[str, Mapping[str, str]] = {
+    "hivemind checkpoints": {"--keep": _KEPT, "--older-than": _KEPT},
+    "hivemind journal show": {"--follow": _LOGS, "-f": _LOGS},
+    "hivemind journal stats": {"--by": _COSTS, "--csv": _COSTS, "--last": _COSTS},
+    "hivemind what-if": {"--force": _BOTH, "--out": _BOTH},
+}
+"""By command the flags of earlier versions, and what there is instead."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -67,6 +78,8 @@ class Parser(argparse.ArgumentParser):
         name = argument.partition("=")[0]
         if name in self.elsewhere:
             raise UsageError(f"{name}: {self.elsewhere[name]}")
+        if (instead := _REMOVED.get(self.prog, {}).get(name)) is not None:
+            raise UsageError(f"{name}: is no longer a flag; {instead}")
         raise UsageError(f"{name}: no such flag{self._hint(name) or '; see --help'}")
 
     def _hint(self, wrong: str) -> str:

@@ -99,6 +99,11 @@ LISTED = ", ".join([*OWN, "echo", "interrupted", "missing", "wrong"])
         (["wrong"], "the command wrong can't be loaded (added_commands:_echo is no hivemind.cli.plugin.Command)"),
         (["--frob"], "--frob: no such flag; see --help"),
         (["echo", "--frob"], "--frob: no such flag; see --help"),
+        (["journal", "show", "a", "-f"], "-f: is no longer a flag; `hivemind logs -f` follows a proxy"),
+        (
+            ["what-if", "a", "--out=b"],
+            "--out: is no longer a flag; the answer, with --json too, has the figures of both runs",
+        ),
         (["version", "x"], "an argument too many, one that belongs to no flag; see hivemind version --help"),
         (["proxy", "--port", "x"], "--port x: must be a whole number from 0 to 65,535"),
         (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 
 import pytest
 
@@ -40,6 +41,14 @@ async def working(clock: Clock, *steps_s: float) -> str:
             await asyncio.sleep(0)
         clock.spend(step_s)
     return "done"
+
+
+def test_what_never_began_is_closed(clock: Clock, monitor: Monitor) -> None:
+    """As the task of a worker that is cancelled before its first step, when the screen ends."""
+    work = working(clock, 0.001)
+    timed = monitor.timed(work, "work")
+    del timed
+    assert inspect.getcoroutinestate(work) == inspect.CORO_CLOSED
 
 
 async def test_every_step_between_two_waits_is_counted(clock: Clock, monitor: Monitor) -> None:

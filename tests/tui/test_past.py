@@ -26,6 +26,7 @@ from hivemind_tui.past.process import PastProcess
 from hivemind_tui.past.protocol import Message, PastFailed, PastProgress, ReadPast
 from hivemind_tui.past.worker import Worker
 from hivemind_tui.replay_app import ReplayRoom
+from hivemind_tui.sources.base import Link
 from hivemind_tui.sources.replay import ReplaySource
 
 HOUR_S = 3600.0
@@ -170,6 +171,15 @@ async def test_without_a_journal_one_line_says_how_to_have_one() -> None:
         assert room(pilot).view.back.curves == "10 min"
         await press(pilot, "8")
         await wait_until(pilot, lambda: "journal.enabled" in seen(pilot, "costs"))
+
+
+async def test_of_another_machines_journal_a_line_says_what_reads_it_there(tmp_path: Path) -> None:
+    """By a command that there is."""
+    source = proxy(tmp_path / "20261121-140000-8765.jsonl", HOUR_S)
+    source.link = Link("attached", "http://there:8765")
+    async with screen(source, SMALL) as pilot:
+        await press(pilot, "H")
+        assert said(pilot)[0].endswith("over there: hivemind-tui --replay 20261121-140000-8765")
 
 
 async def test_progress_is_shown_and_another_span_ends_it(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ class PastActions(NavigationActions):
 
     def _journal(self) -> str:
         """Raises: Rejected: there is none that can be read here."""
-        return str(recording_of(self.source, self.view.snapshot, "hivemind journal stats --by agent"))
+        return str(recording_of(self.source, self.view.snapshot, "hivemind-tui --replay"))
 
     def _told(self, message: Message) -> None:
         if isinstance(message, Past | PastFailed):

@@ -248,6 +248,9 @@ class _Timed(Coroutine[Any, Any, T]):
     def close(self) -> None:
         self._coroutine.close()
 
+    def __del__(self) -> None:
+        self.close()  # that of a worker which was cancelled before its first step would warn on the terminal
+
     def __next__(self) -> Any:
         return self._step(self._resume, None)
 
