@@ -7,6 +7,7 @@ stopped by a signal or by the operator, never by a bug in a panel.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import signal
 import sys
@@ -141,9 +142,17 @@ class Supervisor:
             self.stuck = not await freed(self._app, _LAST_CHANCE_S)
 
     async def print(self, rows: list[str]) -> None:
-        """Print lines at the end, not waiting for a terminal that has stopped reading since the screen was left."""
+        """Print lines at the end, not waiting for a terminal that has stopped reading since the screen was left.
+
+        Raises: BrokenPipeError: nobody reads them.
+        """
         if not sys.stdout.isatty():
-            show(rows)
+            try:
+                show(rows)
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+                raise BrokenPipeError from None  # the terminal is gone
             return
         printing = threading.Thread(target=show, args=(rows,), daemon=True, name="hivemind-summary")
         printing.start()
