@@ -75,10 +75,8 @@ class BodyBudget:
 
     def take(self, body: bytes) -> None:
         """Count a body that has come. Raises: RequestRefused, as :meth:`read`."""
-        size = len(body)
-        if size > self._largest or self.used + size > self._total:
-            self._check(size, size)
-        self._add(size)
+        self._check(len(body), len(body))
+        self._add(len(body))
 
     def release(self, body: bytes) -> None:
         """Count a body no longer, because its request is over."""

@@ -372,7 +372,7 @@ class DataPlane:
         head = cycle.remembered
         if not isinstance(head, Head):
             head = self._head(cycle.scope)
-        if not head.direct or self._bodies is not None or not (self._token is None or self._is_authorized(head.tokens)):
+        if not head.direct or self._bodies is not None or not self._is_authorized(head.tokens):
             return False
         body = bytes(cycle.body)
         try:

@@ -237,10 +237,29 @@ class Ticket:
 
     def arrived(self, now: float, kind: type[Arrived] = Arrived, *more: int) -> Arrived:
         request = self.request
-        who = now, self.id, request.agent, request.lane, request.model, request.family, self.priority, request.stream
-        size = self.estimated_input, self.estimated_output, request.client, request.parent, request.priority
-        asked = request.size_chars, request.max_output_tokens, request.patience_s, request.path, request.made_up
-        return kind(*who, *size, *asked, request.tier, request.waited_s, *more)
+        return kind(
+            now,
+            self.id,
+            request.agent,
+            request.lane,
+            request.model,
+            request.family,
+            self.priority,
+            request.stream,
+            self.estimated_input,
+            self.estimated_output,
+            request.client,
+            request.parent,
+            request.priority,
+            request.size_chars,
+            request.max_output_tokens,
+            request.patience_s,
+            request.path,
+            request.made_up,
+            request.tier,
+            request.waited_s,
+            *more,
+        )
 
     @property
     def headed_s(self) -> float | None:
@@ -248,8 +267,20 @@ class Ticket:
         return None if self.headed_at is None else self.headed_at - self.granted_at
 
     def failed(self, now: float, failure: Failure, retry_in_s: float | None, usage: Usage | None) -> AttemptFailed:
-        head = now, self.id, self.agent.name, self.request.lane, self.attempts, failure.kind, failure.status
-        return AttemptFailed(*head, failure.message, retry_in_s, usage, failure.retryable, failure.delay_s)
+        return AttemptFailed(
+            now,
+            self.id,
+            self.agent.name,
+            self.request.lane,
+            self.attempts,
+            failure.kind,
+            failure.status,
+            failure.message,
+            retry_in_s,
+            usage,
+            failure.retryable,
+            failure.delay_s,
+        )
 
     @property
     def at_fault(self) -> bool:

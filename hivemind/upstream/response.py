@@ -125,24 +125,20 @@ class NativeResponse:
     def set_status(self, status: int) -> None:
         """Complete the head."""
         self.status = status
-        if self._waiter is not None:
-            self._wake()
+        self._wake()
 
     def feed(self, data: bytes) -> None:
         """Add a piece of the body."""
         self._chunks.append(data)
-        before = self._size
-        size = self._size = before + len(data)
-        if size > HIGH_WATER >= before and self._connection is not None:
+        before, self._size = self._size, self._size + len(data)
+        if self._size > HIGH_WATER >= before and self._connection is not None:
             self._connection.pause()
-        if self._waiter is not None:
-            self._wake()
+        self._wake()
 
     def finish(self) -> None:
         """Complete the body and detach from the connection."""
         self._connection = None
-        if self._waiter is not None:
-            self._wake()
+        self._wake()
         self.progressed()
 
     def fail(self, error: UpstreamError) -> None:

@@ -18,7 +18,7 @@ class _Box(Widget):
 
     def __init__(self, *parts: Widget, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._add_children(*parts)
+        self._add_children(*parts)  # not in Textual's manual; children that the constructor takes come level by level
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Return one row in the background's colour, as often as there are rows."""
