@@ -64,6 +64,7 @@ from hivemind.store.checkpoints import folder_in
 from hivemind.store.store import Store
 from hivemind.store.token_file import ControlKey
 from hivemind.tools.http import ToolsEndpoint, is_tools_path
+from hivemind.upstream.base import describe
 from hivemind.wire.call import Route
 from hivemind.wire.fleet_lanes import machine
 from hivemind.wire.identity import Claims
@@ -375,8 +376,12 @@ class Proxy:
 
     async def _control_app(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._control is None:
-            # A thread imports it, so that no agent's request waits for that.
-            control = await asyncio.to_thread(importlib.import_module, "hivemind.control.app")
+            try:
+                # A thread imports it, so that no agent's request waits for that.
+                control = await asyncio.to_thread(importlib.import_module, "hivemind.control.app")
+            except OSError as error:  # more clients came at once than files may be open; the next request tries again
+                await failure(503, describe(error))({**scope}, receive, send)
+                return
             self._control = self._control or control.control_app(self)  # another request may have come meanwhile
         await self._control(scope, receive, send)
 

@@ -20,6 +20,7 @@ from hivemind.control.run_access import RunAccess
 from hivemind.proxy.asgi import read_body
 from hivemind.redaction.text import redact
 from hivemind.tools.access import Caller, LocalAccess
+from hivemind.upstream.base import describe
 from hivemind.wire.identity import claimed_name
 from hivemind.wire.request_head import fields
 
@@ -141,7 +142,10 @@ class ToolsEndpoint:
         except Exception as error:
             _log.warning("the MCP server failed: %s: %s", type(error).__name__, redact(str(error)))
             if not begun:
-                await failure(500, "the MCP server failed; the proxy's log says more")(scope, receive, send)
+                status, text = 500, "the MCP server failed; the proxy's log says more"
+                if isinstance(error, OSError):  # as where no file is left for what it imports
+                    status, text = 503, describe(error)
+                await failure(status, text)(scope, receive, send)
 
     async def _loaded(self) -> ASGIApp:
         """Return the handler when it is loaded; after a failure the next request tries again."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import importlib
 import json
+import os
 
 import pytest
 from proxy.kit import between, client, raw, request
@@ -20,6 +23,21 @@ async def test_health() -> None:
         health = (await web.get(f"{proxy.url}/_health")).json()
         assert (health["status"], health["version"]) == ("serving", __version__)
         assert health["uptime_s"] >= 0
+
+
+async def test_no_file_is_left_for_the_import(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control API is imported at its first request; where more clients came than files may be open, it says so,
+    and the next request is answered."""
+
+    def exhausted(name: str) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), name)
+
+    async with between([ANSWER]) as (proxy, _), client() as web:
+        with monkeypatch.context() as full:
+            full.setattr(importlib, "import_module", exhausted)
+            refused = await web.get(f"{proxy.url}/_health")
+            assert (refused.status_code, "open files" in refused.json()["error"]) == (503, True)
+        assert (await web.get(f"{proxy.url}/_health")).status_code == 200
 
 
 async def test_health_costs_no_snapshot_each_time(monkeypatch: pytest.MonkeyPatch) -> None:

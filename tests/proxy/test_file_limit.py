@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import math
 import os
@@ -112,9 +111,9 @@ async def test_more_clients_than_files(loop: str, tmp_path: Path) -> None:
         answers = await asyncio.gather(*(_ask(port, refusal) for _ in range(clients)))
         statuses = [status for status, _ in answers]
         assert statuses.count(200) > FILES // 4
-        refused = [json.loads(body)["error"] for status, body in answers if status == 503]
+        refused = [body for status, body in answers if status == 503]
         assert refused
-        assert all("open files" in error["message"] for error in refused)
+        assert all(b"open files" in body for body in refused)
         assert set(statuses) <= {0, 200, 503}
         while (await _ask(port, refusal))[0] != 200:  # noqa: ASYNC110 - it is another process
             await asyncio.sleep(0.01)
