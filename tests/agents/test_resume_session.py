@@ -79,7 +79,7 @@ async def stopped_by_its_budget(on: Stage, *command: str) -> str:
     [
         pytest.param(["claude", "-p", "fix it"], marks=pytest.mark.slow),
         pytest.param(["sh", "-c", "claude -p 'fix it'"], marks=pytest.mark.slow),
-        ["sh", "-c", "echo fix it | claude -p"],
+        pytest.param(["sh", "-c", "echo fix it | claude -p"], marks=pytest.mark.slow),
         ["work", "fix it"],
     ],
 )
