@@ -114,8 +114,11 @@ def test_a_priority_may_be_lowered(known: Known, rights: Rights) -> None:
     assert may(rights, high, cmd.SetPriority("ann", Priority.CRITICAL)) == [True, False]
     known.agents["child"].priority = Priority.LOW  # by the operator
     assert may(rights, low, normal) == [True, False]
+    assert (rights.decider("ann", low), rights.decider("ann", cmd.SetPriority("bob", Priority.LOW))) == ("", "ann")
     rights.note(low, "ann")
     assert may(rights, normal) == [True]
+    known.agents["ann"].priority, known.agents["ann"].task_priority = None, Priority.LOW
+    assert rights.priority("ann") is Priority.LOW
     assert may(rights, cmd.BoostAgent("child"), cmd.BoostAgent("child", 0)) == [False, True]
 
 
@@ -123,6 +126,11 @@ def test_only_parts_of_its_own_process_end(known: Known, rights: Rights) -> None
     """No process does, neither its own nor one that it started, and no other's sub-agent."""
     names = ("ann/sub", "ann/sub/deeper", "ann", "annie/sub", "child", "child/sub", "bob/ann/sub")
     assert may(rights, *map(cmd.EndAgent, names)) == [True, True, *[False] * 5]
+    assert may(rights, cmd.CutRequest("ann", 1), cmd.CutRequest("child", 2), cmd.CutRequest("bob", 3)) == [True] * 2 + [
+        False
+    ]
+    known.agents["mother"].parent = known.agents["child"]  # a circle, as no scheduler makes it
+    assert may(rights, cmd.CutRequest("child", 1), run="other") == [False]
 
 
 @pytest.mark.parametrize("kind", [cmd.PauseAgent, cmd.StopAgent])
@@ -161,6 +169,10 @@ def test_tasks(known: Known, rights: Rights) -> None:
     assert rights.decider("ann", cmd.CancelTask("t")) == "ann"
     rights.note(cmd.CancelTask("t"), "ann")
     assert may(rights, cmd.RetryTask("t")) == [True]
+    assert may(rights, cmd.RetryTask("none"), cmd.SetTaskPriority("none", Priority.CRITICAL)) == [True, True]
+    assert rights.decider("ann", cmd.SetTaskPriority("t", Priority.LOW)) == "ann"
+    with pytest.raises(Denied, match="task s is neither the run of ann's nor was it submitted by it"):
+        rights.place("ann", PlaceRequest("new", task="s"))
     known.tasks.pop("s")
     known.tasks.pop("a")
     assert may(rights, cmd.ForgetTasks("")) == [True]
