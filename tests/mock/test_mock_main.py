@@ -62,6 +62,7 @@ def test_every_field_has_a_flag() -> None:
         (["--format", "cohere"], "--format: must be one of anthropic,"),
         (["--port", "99999"], "--port: must be a whole number from 0 to 65535, not '99999'"),
         (["--rmp", "5"], "--rmp: no such flag"),
+        (["--plan", "steps.yaml"], "--plan: is no longer a flag; `benchmarks.planned` of the source"),
     ],
 )
 def test_bad_input_is_one_clear_line(argv: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import Field, fields, is_dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from hivemind.console import printable
@@ -25,7 +24,6 @@ from hivemind.text.humanise import parse_number
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import SCENARIOS, FaultConfig, MockConfig
 from hivemind_mock.provider.formats import FORMATS
-from hivemind_mock.provider.plan import Plan, read_plan
 from hivemind_mock.provider.serve import serving
 
 _PARTS: dict[str, type[Any]] = {
@@ -37,8 +35,7 @@ _MOST = 1_000_000_000
 _LEAST = {"window_s": 0.001, "event_tokens": 1}
 _DESCRIPTION = (
     "A rate-limited, faulty LLM provider that speaks the formats of Anthropic, OpenAI, Azure, Google and Ollama. "
-    "GET /_mock/stats counts what it has seen, GET /_mock/requests lists what it has announced of each request, "
-    "GET /_mock/account sums their dollars by agent and key, with what prompts cost that had expired in its cache."
+    "GET /_mock/stats counts what it has seen."
 )
 
 
@@ -64,9 +61,6 @@ def _parser() -> Parser:
     parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen on [127.0.0.1]")
     parser.add_argument("--port", default="8766", metavar="N", help="port to listen on; 0 picks a free one [8766]")
     parser.add_argument("--scenario", metavar="NAME", help=f"begin with the provider of {', '.join(SCENARIOS)}")
-    parser.add_argument(
-        "--plan", type=Path, metavar="FILE", help="answer with calls of the client's tools, step by step"
-    )
     parser.add_argument("--print-completion", action=PrintCompletion)
     add_flags(parser)
     return parser
@@ -81,11 +75,10 @@ def _config(namespace: argparse.Namespace) -> MockConfig:
 
 
 async def _run(namespace: argparse.Namespace, config: MockConfig) -> int:
-    plan = Plan() if namespace.plan is None else read_plan(namespace.plan)
     port = _number("--port", int, namespace.port, 0, 65_535)
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     offset_s = time.time() - loop.time()
-    provider = MockProvider(config, clock=loop.time, wall=lambda: offset_s + loop.time(), plan=plan)
+    provider = MockProvider(config, clock=loop.time, wall=lambda: offset_s + loop.time())
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     async with serving(provider, namespace.host, port) as url:
