@@ -18,9 +18,9 @@ import pytest
 from clients.installed import python_with
 from proxy.kit import settings_for
 
+from benchmarks.planned.clock import FastLoop
 from benchmarks.planned.provider import PlannedProvider
 from hivemind.host.proxy import Kept, Proxy
-from hivemind.lab.simulate.clock import FastLoop
 from hivemind.prices import Prices
 from hivemind.proxy.server_protocol import ClientProtocol
 from hivemind.scheduler.admission import queue, warm_first

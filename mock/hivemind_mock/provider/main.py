@@ -10,12 +10,10 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import Field, fields, is_dataclass
-from functools import partial
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from hivemind.console import printable
 from hivemind.errors import HiveMindError, UsageError
-from hivemind.lab.simulate.clock import FastLoop
 from hivemind.parser import Parser, PrintCompletion
 from hivemind.providers.known import providers
 from hivemind.records import replace
@@ -46,8 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser = _parser()
         namespace = parser.parse_args(list(args))
         config = _config(namespace)
-        with asyncio.Runner(loop_factory=partial(FastLoop, config.speed)) as runner:
-            return runner.run(_run(namespace, config))
+        return asyncio.run(_run(namespace, config))
     except HiveMindError as error:
         print(f"hivemind-mock: {printable(mask_arguments(str(error), args))}", file=sys.stderr)
         return error.exit_code
@@ -91,11 +88,8 @@ _SPOKEN = tuple(provider.name for provider in providers() if provider.refusals)
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add `--seed`, `--speed`, `--format` and a flag for every field, such as `--rpm` or `--reply-tokens`."""
+    """Add `--seed`, `--format` and a flag for every field, such as `--rpm` or `--reply-tokens`."""
     parser.add_argument("--seed", metavar="N", help="the same seed and order of requests repeat a run [0]")
-    parser.add_argument(
-        "--speed", metavar="N", help="seconds that pass in one, as for programs whose clocks run as fast [1]"
-    )
     parser.add_argument(
         "--format", action="append", metavar="NAME", help=f"serve only this one: {', '.join(FORMATS)}, or any [any]"
     )
@@ -136,8 +130,6 @@ def configured(namespace: argparse.Namespace, base: MockConfig) -> MockConfig:
         raise UsageError("--cache-read and --cache-write: add up to more than 1")
     if given["seed"] is not None:
         changes["seed"] = _value("--seed", "seed", int, given["seed"])
-    if given["speed"] is not None:
-        changes["speed"] = _number("--speed", float, given["speed"], 1, 1000)
     if given["words"] is not None:
         changes["words"] = _choice("--words", _SPOKEN, given["words"])
     return replace(base, formats=_formats(given["format"], base), **changes)
