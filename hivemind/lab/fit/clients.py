@@ -55,7 +55,6 @@ class Agent(Struct, frozen=True):
     after_leaving: Habit | None
     survives: bool | None
     """It went on after an error that its client didn't repeat."""
-    survives_leaving: bool | None
     timeout_s: float | None
     """Its client leaves after so long."""
     thinks_s: tuple[float, ...]
@@ -96,7 +95,6 @@ def _agent(mine: Sequence[RequestStep], repeated: set[int], timeout_s: float | N
         after_errors=_habit(mine, repeated, ("failed", "refused")),
         after_leaving=_habit(mine, repeated, ("left",)),
         survives=_goes_on([each for each in given_up if each.end != "left"]),
-        survives_leaving=_goes_on([each for each in given_up if each.end == "left"]),
         timeout_s=timeout_s,
         thinks_s=tuple(delay_s for each in mine if (delay_s := _thinks_s(each)) is not None),
     )
@@ -173,9 +171,7 @@ class ClientState(Struct):
         """Return whether an agent goes on after a request that ended with an error, or that its client left."""
         key = name, left
         if key not in self._survive:
-            found = self._seen(name, 1, lambda agent: agent.survives_leaving) if left else None
-            if found is None:
-                found = self._seen(name, 2, lambda agent: agent.survives)
+            found = self._seen(name, 2, lambda agent: agent.survives)
             self._survive[key] = left if found is None else found
         return self._survive[key]
 

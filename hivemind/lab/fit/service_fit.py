@@ -46,8 +46,8 @@ _MOST_ALTERNATIVES = 4
 _NO_WORK = math.log(1e-4)
 _IMPOSSIBLE = -20.0
 _STAGES = 9
-_KNOTS = (2, 4, 8)
-"""Numbers of knots of a speed that changes slowly."""
+_KNOTS = 4
+"""Of a speed that changes with the time."""
 _SPREAD = 0.7
 """The standard deviation of the logarithm of factors, before anything is seen."""
 
@@ -163,9 +163,8 @@ class _Search:
                 if law != of.speed.law:
                     yield [replace(of, speed=Speed(law, amount), places=None) for amount in amounts]
             yield [replace(of, speed=ALONE, places=places) for places in _counts(most)]
-        for knots in _KNOTS:
-            if knots > of.knots:
-                yield [replace(of, knots=knots)]
+        if not of.knots:
+            yield [replace(of, knots=_KNOTS)]
 
     def simpler(self, of: Explanation) -> Iterator[Explanation]:
         """Yield the explanation without each of its parts."""
