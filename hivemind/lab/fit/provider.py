@@ -227,7 +227,7 @@ class ProviderModel:
             self.limiter.charge(now, family, amounts)
         self.failures.tried(request)
         answer = _result_of(chosen, own=chosen is inherent)
-        self._in_process += self._takes_place(answer)
+        self._in_process += answer.charged
         self.service.begin(answer, chosen)
         if used is not chosen.usage:
             self.service.resize(request, answer, used)
@@ -237,17 +237,13 @@ class ProviderModel:
 
     def over(self, now: float, request: RequestStep, answer: TracedAttempt) -> None:
         """End an attempt."""
-        self._in_process -= self._takes_place(answer)
+        self._in_process -= answer.charged
         if answer.charged:
             self.limiter.settle(now, request.arrived.family, answer.usage)
 
     def left(self, answer: TracedAttempt) -> None:
         """End an attempt whose client left."""
-        self._in_process -= self._takes_place(answer)
-
-    def _takes_place(self, answer: TracedAttempt) -> bool:
-        places = self.provider.places
-        return answer.charged and (places is None or places.takes(answer))
+        self._in_process -= answer.charged
 
     def _refusal(self, failure: Failure) -> TracedAttempt:
         status = failure.status or 0
