@@ -193,7 +193,7 @@ class ProviderModel:
     _in_process: int = 0
 
     def __post_init__(self) -> None:
-        self.service = ServiceState(self.provider.service, random.Random(self.rng.random()))
+        self.service = ServiceState(self.provider.service, self.rng.getrandbits(62))
         self.failures = FailureState(self.provider.failures, self.rng, self.draws)
         self.cache = CacheState(self.provider.cache)
 

@@ -196,7 +196,7 @@ class _Search:
                 gain, error = self.gain(found, new)
                 loads = new.explanation.speed, new.explanation.places
                 more = new.explanation.complexity - found.explanation.complexity
-                seen = (new.fitted - found.fitted) / run_length(new.luck) - more
+                seen = (new.fitted - found.fitted) / _run_length(new.luck) - more
                 if loads == (found.explanation.speed, found.explanation.places):
                     by_else = max(by_else, seen)
                 else:
@@ -303,7 +303,6 @@ def _service(search: _Search, found: Explanation) -> Service:
         [Work(*each) for each in zip(work.tolist(), firsts.tolist(), heads.tolist(), strict=True)],
         luck.tolist(),
         pools,
-        run_length(luck),
         answers.most,
     )
 
@@ -354,7 +353,7 @@ def _counts(most: int) -> list[int]:
     return sorted({round(each) for each in np.geomspace(1, most - 1, 20)})
 
 
-def run_length(luck: np.ndarray) -> int:
+def _run_length(luck: np.ndarray) -> int:
     """Return for how many answers in a row luck lasts: more than 1 if that of neighbours is alike."""
     count = len(luck)
     if count < _MIN_ANSWERS:
