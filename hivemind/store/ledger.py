@@ -37,7 +37,7 @@ class LedgerStore:
         self._runs: dict[int, SavedRun] = {}
         since = now - wall()
         tasks = [_shifted(task, since) for task in kept.tasks]
-        scheduler.restore(kept.agents, tasks, now, new_run=kept.clean)
+        scheduler.restore(kept.agents, tasks, kept.in_flight, now, new_run=kept.clean)
         scheduler.works.restore((name, replace(work, began_at=work.began_at + since)) for name, work in kept.works)
         if kept.day not in ("", day):
             scheduler.begin_period(now, "day")
@@ -93,7 +93,8 @@ class LedgerStore:
         self._put(None)
 
     def _begin(self) -> None:
-        self._step(len(self._scheduler.ledger.unsaved))
+        ledger = self._scheduler.ledger
+        self._step(len(ledger.unsaved) + len(ledger.unsaved_use))
 
     def _step(self, left: int) -> None:
         """Hand over what changed of so many agents, in steps between which traffic is served."""
@@ -116,7 +117,9 @@ class LedgerStore:
             name: work and replace(work, began_at=wall - (now - work.began_at)) for name, work in unsaved.works.items()
         }
         tasks = {name: task and _shifted(task, wall - now) for name, task in unsaved.tasks.items()}
-        return SavedBatch(unsaved.agents, seen, tasks, unsaved.forgotten, works, runs, wall, self.day)
+        return SavedBatch(
+            unsaved.agents, seen, tasks, unsaved.forgotten, works, unsaved.in_flight, runs, wall, self.day
+        )
 
 
 def _shifted(task: SavedTask, by_s: float) -> SavedTask:
