@@ -21,6 +21,7 @@ from hivemind.scheduler.work import Work
 
 _log = logging.getLogger(__name__)
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 APPLICATION = 0x4869_7665  # marks the file as ours, in SQLite's header
@@ -91,19 +92,20 @@ class SavedBatch(Unsaved, frozen=True):
         return bool(super().__bool__() or self.runs or self.clean)
 
     def over(self, earlier: SavedBatch) -> SavedBatch:
-        """Return one batch for both, with this one's records over the earlier ones."""
-        agents, seen, in_flight = earlier.agents, earlier.seen, earlier.in_flight
-        if self.forgotten:
-            agents, seen, in_flight = (_without(self.forgotten, each) for each in (agents, seen, in_flight))
+        """Return one batch for both, with this one's records over the earlier ones, which are used up by that: so it
+        takes no longer than this one is large."""
+        for name in self.forgotten:
+            for records in (earlier.agents, earlier.seen, earlier.in_flight):
+                records.pop(name, None)
         return replace(
             self,
-            agents=agents | self.agents,
-            seen=seen | self.seen,
-            tasks=earlier.tasks | self.tasks,
+            agents=_added(earlier.agents, self.agents),
+            seen=_added(earlier.seen, self.seen),
+            tasks=_added(earlier.tasks, self.tasks),
             forgotten=earlier.forgotten | self.forgotten,
-            works=earlier.works | self.works,
-            in_flight=in_flight | self.in_flight,
-            runs=earlier.runs | self.runs,
+            works=_added(earlier.works, self.works),
+            in_flight=_added(earlier.in_flight, self.in_flight),
+            runs=_added(earlier.runs, self.runs),
             day=self.day or earlier.day,
         )
 
@@ -250,8 +252,9 @@ def runs(connection: sqlite3.Connection) -> Iterator[SavedRun]:
             raise NotOurs(f"has a run of {name!r} that can't be read ({error})") from None
 
 
-def _without(names: Iterable[str], records: dict[str, T]) -> dict[str, T]:
-    return {name: record for name, record in records.items() if name not in names}
+def _added(records: dict[K, T], more: dict[K, T]) -> dict[K, T]:
+    records.update(more)
+    return records
 
 
 def _prune(connection: sqlite3.Connection, wall: float) -> None:
