@@ -257,6 +257,20 @@ def test_a_part_at_a_time() -> None:
     assert trees == {"a": 9, "b": 2, "c": 4, "d": 8}
 
 
+def test_what_earlier_versions_saved_of_requests_in_flight() -> None:
+    """It stood in the counts of each account. It is used once, and saved as such."""
+    hands = fresh()
+    hands.succeed(hands.arrive("a"), Usage(10, 0, 0, 0))
+    agents = Disk().after(hands.scheduler).agents
+    for name, saved in agents.items():
+        own, tree = (replace(counts, in_flight=Spent(4)) for counts in (saved.own, saved.tree))
+        agents[name] = replace(saved, own=own, tree=tree)
+    for disk in (Disk(agents), Disk(agents).after(Disk(agents).revived().scheduler)):
+        scheduler = disk.revived().scheduler
+        a = agent_of(scheduler, "a")
+        assert [account.ever.tokens for account in (a.own, a.tree, scheduler.ledger.pool)] == [14, 14, 14]
+
+
 def used_up() -> Disk:
     """What is kept of two agents whose budgets are used up: a's of the run, b's for ever."""
     hands = fresh()
