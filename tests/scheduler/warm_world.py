@@ -15,6 +15,7 @@ from random import Random
 
 from scheduler.driving import LANE
 
+from benchmarks.planned.tally import cost
 from hivemind.prices import prices_at
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.admission.warmth import CACHING, HOUR_S, STEP
@@ -23,7 +24,6 @@ from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import Failure, FailureKind, Request, Usage, WindowKind, WindowReading
 from hivemind_mock.provider.cache import Found, Prompt, PromptCaches
-from hivemind_mock.provider.tally import cost
 
 MODELS = {
     "anthropic": ("claude-sonnet-5-5", "claude-opus-5-5"),

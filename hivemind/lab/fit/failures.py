@@ -13,7 +13,6 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean
 
 from msgspec import Struct
 
@@ -223,8 +222,7 @@ def _split(outcomes: Sequence[Outcome], part: int) -> tuple[list[Sequence[Outcom
 def _said_of_spells(spells: Spells, failed: Sequence[TracedAttempt]) -> str:
     share = "everything failed" if spells.share > 0.99 else f"{percent(spells.share)} of attempts failed"
     number = len(spells.recorded)
-    every = f", every {_about(fmean(spells.every_s))}" if spells.every_s else ""
-    return f"{share}{_mostly(failed)} in {plural(number, 'spell')} of about {_about(spells.lasts_s)}{every}"
+    return f"{share}{_mostly(failed)} in {plural(number, 'spell')} of about {_about(spells.lasts_s)}"
 
 
 def _about(seconds: float) -> str:

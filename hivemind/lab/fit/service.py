@@ -81,8 +81,6 @@ class Service(Struct, frozen=True):
                 yield f"the provider was {fast / slow:.1f} times slower at some times than at others"
 
     def _by_size(self) -> str:
-        if any(self.size.powers):
-            return "an answer takes longer the larger it is"
         names = ("an uncached input token", "a cached input token", "an output token", "a character of the request")
         parts = [f"{self.size.base_s:.2g} s"]
         parts += [f"{1000 * each:.2g} ms {name}" for each, name in zip(self.size.parts_s, names, strict=True) if each]

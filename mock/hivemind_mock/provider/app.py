@@ -32,8 +32,6 @@ from hivemind_mock.provider.faults import REFUSALS, Dice, Fate, Fault, in_spell
 from hivemind_mock.provider.formats import FORMATS
 from hivemind_mock.provider.formats.base import ApiError, Body, ErrorKind, Format, Headers, MockReply, Request, ToolCall
 from hivemind_mock.provider.limits import RateLimiter
-from hivemind_mock.provider.plan import Plan
-from hivemind_mock.provider.tally import Tally, Who
 
 _CATALOGUE: dict[str, object] = {
     "/": {},
@@ -82,6 +80,14 @@ class Stats(Struct):
     output_tokens: int = 0
 
 
+class Who(Struct, frozen=True):
+    """Whose a request is."""
+
+    agent: str
+    key: str
+    """A short hash of its credential; empty: it had none."""
+
+
 class Asked(Struct, frozen=True):
     """A request for tokens, read."""
 
@@ -123,13 +129,10 @@ class MockProvider:
         wall: Callable[[], float] = time.time,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         observer: Observer | None = None,
-        plan: Plan | None = None,
     ) -> None:
         self.config = config
-        self.tally = Tally()
-        self.plan = plan or Plan()
         self.stats = Stats()
-        self._clock = clock
+        self.clock = clock
         self.wall = wall
         self._sleep = sleep
         self.observer = observer
@@ -140,8 +143,8 @@ class MockProvider:
         self._slots = asyncio.Semaphore(slots) if slots else contextlib.nullcontext()
         self._formats = [FORMATS[name] for name in config.formats]
         self._recorded = recorded(config.words)
-        self._started = clock()
-        self._hangs_at = self._started + (config.latency.hang_first_s or config.latency.hang_every_s)
+        self.started = clock()
+        self._hangs_at = self.started + (config.latency.hang_first_s or config.latency.hang_every_s)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -154,10 +157,6 @@ class MockProvider:
             await self._post(scope, body, connection)
         elif path == "/_mock/stats":
             await connection.reply_json(200, self.stats)
-        elif path == "/_mock/requests":
-            await connection.reply_json(200, self.tally.views())
-        elif path == "/_mock/account":
-            await connection.reply_json(200, self.tally.account())
         elif path in _CATALOGUE and (path != "/api/version" or self.config.formats == ("ollama",)):
             await connection.reply_json(200, _CATALOGUE[path])
         else:
@@ -178,20 +177,26 @@ class MockProvider:
             if request is not None:
                 found = _ECHO.search(body)
                 echo = found[1].decode() if found else ""
-                planned = self.plan.answer(wire.conversation(fields)) if self.plan.steps else ""
                 who, cache_now = who_asks(scope["path"], headers, fields), NOTHING
                 if self._caches is not None:
                     where = who.key, request.model
-                    cache_now = self._caches.look(self._clock(), where, who.agent, wire.prompt(fields))
+                    cache_now = self._caches.look(self.clock(), where, who.agent, wire.prompt(fields))
+                planned = self.planned(wire, fields)
                 asked = Asked(wire, request, scope["path"], headers, echo, planned, who, cache_now)
-                reply = await self._generate(asked, connection)
-                self.tally.note(self._clock() - self._started, asked.path, wire, request, headers, reply, who)
+                self.ended(asked, await self._generate(asked, connection))
                 return
         await connection.reply_json(404, _UNKNOWN_PATH)
 
+    def planned(self, wire: Format, body: Body) -> ToolCall | str:
+        """Return what to answer, for subclasses that know; empty: a text of usual length."""
+        return ""
+
+    def ended(self, asked: Asked, reply: MockReply | None) -> None:
+        """Take note of a request that has ended, and of its answer if it was given to the end; for subclasses."""
+
     async def _generate(self, asked: Asked, connection: Connection) -> MockReply | None:
         """Answer, and return the answer if it was given to the end."""
-        now, stats, wire, request, echo = self._clock(), self.stats, asked.wire, asked.request, asked.echo
+        now, stats, wire, request, echo = self.clock(), self.stats, asked.wire, asked.request, asked.echo
         stats.arrived += 1
         if echo and self.observer is not None:
             self.observer.arrived(echo)
@@ -228,7 +233,7 @@ class MockProvider:
         # A refusal draws no fate, so that a storm of 429s doesn't change what becomes of the requests that pass.
         ident = f"{self.stats.arrived:024d}"
         full = 0 < config.limits.concurrency <= self.stats.active
-        if full or in_spell(config.faults, now - self._started):
+        if full or in_spell(config.faults, now - self.started):
             self.stats.over_capacity += 1
             return ApiError(ErrorKind.OVERLOADED, "Overloaded", ident)
         refusal = self._limiter.check(now, asked.counted, asked.request.max_tokens)
@@ -254,7 +259,7 @@ class MockProvider:
 
         def begins() -> None:
             if self._caches is not None:
-                self._caches.keep(self._clock(), asked.found)
+                self._caches.keep(self.clock(), asked.found)
 
         found = asked.found if self._caches is not None else None
         answer = Answer(
@@ -269,13 +274,13 @@ class MockProvider:
             self.stats.output_tokens += answer.produced
             if echo and self.observer is not None:
                 self.observer.answered(echo)
-        self._limiter.settle(self._clock(), answer.produced)
+        self._limiter.settle(self.clock(), answer.produced)
         return answer.reply if fate.fault is None else None
 
     def _headers(self, wire: Format, request: Request, ident: str) -> Headers:
         wall = self.wall()
         date = (b"date", formatdate(wall, usegmt=True).encode())
-        return [date, *wire.headers(request, ident, self._limiter.readings(self._clock()), wall)]
+        return [date, *wire.headers(request, ident, self._limiter.readings(self.clock()), wall)]
 
 
 def who_asks(path: str, headers: Mapping[bytes, bytes], body: Body) -> Who:

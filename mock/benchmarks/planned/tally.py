@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from hivemind_mock.provider.app import Asked, Who
 from hivemind_mock.provider.formats.base import Body, Format, MockReply, Request
 
 KEPT = 10_000
@@ -26,14 +27,6 @@ _COUNTS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "cache_wri
 _DOLLARS = ("dollars", "lost", "switched")
 _ANNOUNCED = ("model", "modelVersion", "usage", "usageMetadata", "prompt_eval_count", "eval_count")
 _SHOWN_HEADERS = (b"user-agent", b"x-claude-code-session-id", b"session-id", b"x-stainless-retry-count")
-
-
-class Who(Struct, frozen=True):
-    """Whose a request is."""
-
-    agent: str
-    key: str
-    """A short hash of its credential; empty: it had none."""
 
 
 class Entry(Struct, frozen=True):
@@ -98,20 +91,12 @@ class Tally:
         self._entries: deque[Entry] = deque(maxlen=KEPT)
         self._number = 0
 
-    def note(
-        self,
-        at_s: float,
-        path: str,
-        wire: Format,
-        request: Request,
-        headers: dict[bytes, bytes],
-        reply: MockReply | None,
-        who: Who,
-    ) -> None:
+    def note(self, at_s: float, asked: Asked, reply: MockReply | None) -> None:
         """Remember a request that has ended."""
         self._number += 1
+        headers = asked.headers
         shown = {name.decode(): headers[name].decode("latin-1") for name in _SHOWN_HEADERS if name in headers}
-        self._entries.append(Entry(self._number, at_s, path, wire, request, shown, reply, who))
+        self._entries.append(Entry(self._number, at_s, asked.path, asked.wire, asked.request, shown, reply, asked.who))
 
     def views(self) -> list[dict[str, Any]]:
         """Return all entries."""
