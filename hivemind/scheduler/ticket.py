@@ -33,8 +33,8 @@ class TicketState(Enum):
 
 
 FINAL_STATUS = 400
-"""Of a refusal where trying again can't help. Every client that was measured asks once and shows the message; after a
-403 Codex asks six times and aider nine (docs/results-failures.md)."""
+"""Of a refusal where trying again can't help. Nearly every client that was measured asks once and shows the message;
+after a 403 Codex asks six times and aider nine (docs/results-failures.md)."""
 
 
 class Refusal(Struct, frozen=True):
