@@ -75,7 +75,7 @@ SERVERS = llamacpp mlx
 PAIRS = 5
 FLAGS =
 test-servers: $(VENV)/.ready ## try model servers directly and through HiveMind, and write the manual's table (SERVERS= PAIRS= FLAGS=)
-	@PYTHONPATH=tests $(BIN)/python -m servers $(SERVERS) --pairs $(PAIRS) --flags "$(FLAGS)" \
+	@PYTHONPATH=mock:tests $(BIN)/python -m benchmarks.servers $(SERVERS) --pairs $(PAIRS) --flags "$(FLAGS)" \
 	  --json servers.json --docs docs/figures
 
 CLIENTS =

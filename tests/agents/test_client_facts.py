@@ -139,11 +139,7 @@ def test_cline(tmp_path: Path) -> None:
     copy = Path(again.environ["CLINE_PROVIDER_SETTINGS_PATH"])
     assert copy.stat().st_mode & 0o777 == 0o600
     found = {name: each["settings"] for name, each in json.loads(copy.read_text())["providers"].items()}
-    assert found["openai-compatible"] == {
-        "provider": "openai-compatible",
-        "apiKey": "k",
-        "baseUrl": f"{NAMED}/v1",
-    }
+    assert found["openai-compatible"] == {"provider": "openai-compatible", "apiKey": "k", "baseUrl": f"{NAMED}/v1"}
     assert (found["anthropic"]["baseUrl"], found["gemini"]["baseUrl"]) == (f"{NAMED}/v1", f"{NAMED}/v1beta")
     assert "CLINE_PROVIDER_SETTINGS_PATH" not in led("cline", "auth", folder=tmp_path, **call.environ).environ
     assert json.loads(file.read_text())["providers"] == keys

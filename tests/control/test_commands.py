@@ -92,11 +92,7 @@ LONG = "x" * 41
             {"agent": "a", "priority": "urgent"},
             "SetPriority: priority must be critical, high, normal or low",
         ),
-        (
-            "SetPriority",
-            {"agent": "a", "priority": 0},
-            "SetPriority: priority must be critical, high, normal or low",
-        ),
+        ("SetPriority", {"agent": "a", "priority": 0}, "SetPriority: priority must be critical, high, normal or low"),
         ("SetCircuit", {"mode": "shut"}, "SetCircuit: mode must be auto, open, closed or probe"),
         ("SubmitTasks", {"tasks": {}}, "SubmitTasks: tasks must be a list"),
         ("SubmitTasks", {"tasks": [{"id": "a"}, 5]}, "SubmitTasks: tasks[1]: must be an object"),

@@ -40,8 +40,7 @@ def matches(status: str, patterns: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    "case",
-    [pytest.param(case, id=case.name, marks=pytest.mark.slow if n % 4 else ()) for n, case in enumerate(CASES)],
+    "case", [pytest.param(case, id=case.name, marks=pytest.mark.slow if n % 4 else ()) for n, case in enumerate(CASES)]
 )
 async def test_http11probe(case: Case) -> None:
     """What it calls a pass; a warning only where the table says why that is right."""

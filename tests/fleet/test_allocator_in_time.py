@@ -42,8 +42,7 @@ def test_a_small_limit_is_used_up_and_shared_by_weight() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "faults",
-    [{"lost": (40.0, 90.0)}, {"kills": ((70.0, 0),)}, {"away": (40.0, 80.0)}, {"cut_off": (40.0, 70.0, 0)}],
+    "faults", [{"lost": (40.0, 90.0)}, {"kills": ((70.0, 0),)}, {"away": (40.0, 80.0)}, {"cut_off": (40.0, 70.0, 0)}]
 )
 def test_no_fault_lets_more_be_sent(faults: dict[str, tuple[float, ...]]) -> None:
     """A proxy is killed, the store is away or loses its state, a proxy is cut off: not one request beyond the limit,

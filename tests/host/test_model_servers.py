@@ -212,11 +212,7 @@ async def test_a_named_profile_is_taken_at_its_word() -> None:
 
 @pytest.mark.parametrize(
     ("address", "header", "found"),
-    [
-        ("10.0.0.7", "uvicorn", "local"),
-        ("203.0.113.7", "uvicorn", "generic"),
-        ("203.0.113.7", "llama.cpp", "llamacpp"),
-    ],
+    [("10.0.0.7", "uvicorn", "local"), ("203.0.113.7", "uvicorn", "generic"), ("203.0.113.7", "llama.cpp", "llamacpp")],
 )
 async def test_a_name_is_resolved(monkeypatch: pytest.MonkeyPatch, address: str, header: str, found: str) -> None:
     """A name that leads to a private network is a server at home; a public host is known by its replies alone."""

@@ -124,10 +124,7 @@ def test_a_very_long_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_gaps(tmp_path: Path) -> None:
     """What the writer had to drop is added up."""
     events = [began(), Gap(101.0, 100.5, 40, "disk full"), Gap(103.0, 102.0, 2, "disk full")]
-    assert read(written(at(tmp_path), events)) == (
-        events,
-        ["42 events are missing in 2 gaps: disk full"],
-    )
+    assert read(written(at(tmp_path), events)) == (events, ["42 events are missing in 2 gaps: disk full"])
 
 
 def test_a_newer_version(tmp_path: Path) -> None:

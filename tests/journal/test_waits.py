@@ -88,10 +88,7 @@ def in_flight(number: int, until_s: float = 5.0) -> list[ev.Event]:
 
 READING = WindowReading(WindowKind.REQUESTS, 50, 0, 4.0)
 BY_CAUSE: Mapping[str, Sequence[ev.Event]] = {
-    "paused": [
-        told(0.0, "PauseAdmissions", paused=True),
-        told(5.0, "PauseAdmissions", paused=False),
-    ],
+    "paused": [told(0.0, "PauseAdmissions", paused=True), told(5.0, "PauseAdmissions", paused=False)],
     "rate_limited": [ev.LaneRateLimited(0.0, LANE, 5.0, "429"), ev.LaneReleased(5.0, LANE)],
     "circuit": [
         ev.CircuitChanged(0.0, LANE, "open", "529", 3.0),

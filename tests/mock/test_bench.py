@@ -63,7 +63,9 @@ def test_the_table_shows_means_over_the_seeds() -> None:
 def test_the_command_prints_a_table_and_writes_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`hivemind bench micro-5 --seeds 1` runs both modes."""
     target = tmp_path / "runs.json"
-    assert cli.main(["bench", "micro-5", "--seeds", "1", "--json", str(target)]) == 0
+    journals = tmp_path / "journals"
+    assert cli.main(["bench", "micro-5", "--seeds", "1", "--json", str(target), "--journal", str(journals)]) == 0
+    assert [*journals.iterdir()]
     assert [line.split()[:2] for line in capsys.readouterr().out.splitlines()[1:]] == [
         ["micro-5", "direct"],
         ["micro-5", "hivemind"],
@@ -77,6 +79,7 @@ def test_the_command_prints_a_table_and_writes_json(tmp_path: Path, capsys: pyte
         (["micro-6"], "micro-6: no such scenario; there are micro-5,"),
         (["--seeds", "0"], "--seeds: must be a whole number from 1 to 10000, not '0'"),
         (["--seeds", "many"], "--seeds: must be a whole number"),
+        (["--journal", __file__], f"--journal: can't write to {__file__}: it isn't a folder"),
         (["--json", "/nowhere/at/all"], "--json: can't write /nowhere/at/all: No such file or directory"),
     ],
 )

@@ -113,11 +113,7 @@ def test_nobody_dies_through_hivemind(tally: Tally) -> None:
 async def test_it_runs_on_sockets_and_cleans_up(tally: Tally) -> None:
     """Provider and agents start on loopback; leaving ends every task."""
     before = asyncio.all_tasks()
-    async with (
-        asyncio.timeout(30),
-        run_demo_provider(bad_day(1)) as url,
-        run_demo_agents(url, count=3),
-    ):
+    async with asyncio.timeout(30), run_demo_provider(bad_day(1)) as url, run_demo_agents(url, count=3):
         assert url.startswith("http://127.0.0.1:")
         assert tally.dead_agents == 0
     assert asyncio.all_tasks() == before

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
+import os
+import signal
+import socket
+import threading
 from dataclasses import fields
 
 import pytest
@@ -62,6 +68,9 @@ def test_every_field_has_a_flag() -> None:
         (["--format", "cohere"], "--format: must be one of anthropic,"),
         (["--port", "99999"], "--port: must be a whole number from 0 to 65535, not '99999'"),
         (["--rmp", "5"], "--rmp: no such flag"),
+        (["--cache-read", "0.6", "--cache-write", "0.6"], "--cache-read and --cache-write: add up to more than 1"),
+        (["--speed", "60"], "--speed: is no longer a flag"),
+        (["--words", "french"], "--words: must be one of"),
         (["--plan", "steps.yaml"], "--plan: is no longer a flag; `benchmarks.planned` of the source"),
     ],
 )
@@ -71,3 +80,19 @@ def test_bad_input_is_one_clear_line(argv: list[str], line: str, capsys: pytest.
     shown = capsys.readouterr().err
     assert shown.startswith(f"hivemind-mock: {line}")
     assert shown.count("\n") == 1
+
+
+def test_it_serves_until_a_signal_comes(capsys: pytest.CaptureFixture[str]) -> None:
+    """A scenario's provider in every format; a port that is taken is told in a line."""
+
+    class Out(io.StringIO):
+        def write(self, text: str) -> int:
+            if "ready on" in text:
+                threading.Timer(0, os.kill, (os.getpid(), signal.SIGTERM)).start()
+            return super().write(text)
+
+    with contextlib.redirect_stdout(Out()):
+        assert main(["--scenario", "micro-5", "--format", "any", "--port", "0"]) == 0
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert main(["--port", str(taken.getsockname()[1])]) == 1
+    assert capsys.readouterr().err.startswith("hivemind-mock: can't listen: ")

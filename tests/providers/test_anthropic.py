@@ -175,12 +175,7 @@ def test_compaction_is_counted() -> None:
             {"opus": (4, 6)},
         ),
         # Another model gave the answer, whatever the top is about.
-        (
-            (40, 30),
-            [("message", "sonnet", 20, 1), ("fallback_message", "haiku", 20, 29)],
-            (20, 1),
-            {"haiku": (20, 29)},
-        ),
+        ((40, 30), [("message", "sonnet", 20, 1), ("fallback_message", "haiku", 20, 29)], (20, 1), {"haiku": (20, 29)}),
         # Iterations that are missing are in the sums.
         ((100, 50), [("message", "", 10, 5)], (100, 50), {}),
     ],

@@ -109,10 +109,7 @@ def test_words(text: str, seconds: list[float]) -> None:
         ({}, {"ratelimit": "limit=5, remaining=0, reset=6"}),
         (
             {},
-            {
-                "anthropic-ratelimit-unified-status": "rejected",
-                "anthropic-ratelimit-unified-reset": str(int(NOW) + 6),
-            },
+            {"anthropic-ratelimit-unified-status": "rejected", "anthropic-ratelimit-unified-reset": str(int(NOW) + 6)},
         ),
     ],
 )

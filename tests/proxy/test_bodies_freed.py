@@ -174,10 +174,7 @@ async def test_an_awaited_body_that_breaks_off_the_rules() -> None:
 
 async def test_no_room_for_what_is_awaited() -> None:
     """Bodies that are awaited are refused before they are whole where all together hold too much."""
-    async with (
-        between([ANSWER], max_body_mb=1, max_bodies_mb=1) as (running, _),
-        contextlib.AsyncExitStack() as stack,
-    ):
+    async with between([ANSWER], max_body_mb=1, max_bodies_mb=1) as (running, _), contextlib.AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(raw(running.port)) for _ in range(6)]
         for number, client in enumerate(clients[:5], 1):
             await client.send(begun(AWAITED_BODY) + b"x" * 200_000)

@@ -41,10 +41,7 @@ DIALECTS = {
         chunked(MESSAGE, SSE),
         chunked([MESSAGE_START, event("error", error={"type": "api_error", "message": WORDS})], SSE),
     ),
-    "/v1/responses": (
-        chunked(RESPONSE, SSE),
-        chunked([RESPONSE[0], event("error", error=ERROR)], SSE),
-    ),
+    "/v1/responses": (chunked(RESPONSE, SSE), chunked([RESPONSE[0], event("error", error=ERROR)], SSE)),
     "/v1beta/models/m:streamGenerateContent?alt=sse": (chunked(GEMINI, SSE), chunked([data(error=ERROR)], SSE)),
     "/api/chat": (chunked(OLLAMA, NDJSON), chunked([line(error=WORDS)], NDJSON)),
 }

@@ -119,11 +119,7 @@ async def test_answer_comes_without_encoding() -> None:
 
 
 FAILURES: dict[str, tuple[Play, str, str]] = {
-    "refused for good": (
-        [http(400, anthropic_error("invalid_request_error", "bad"))],
-        "invalid_request_error",
-        "bad",
-    ),
+    "refused for good": ([http(400, anthropic_error("invalid_request_error", "bad"))], "invalid_request_error", "bad"),
     "out of quota": ([http(403, anthropic_error("billing_error", "pay"))], "billing_error", "pay"),
 }
 

@@ -100,10 +100,7 @@ async def test_no_output_has_it(
     path, headers, content = PLACES[place]
     failing = http(400, anthropic_error("invalid_request_error", f"not {OWN}, {KNOWN}"))
     folders = {"keep_in": tmp_path / "checkpoints", "record_in": tmp_path / "journals"}
-    async with (
-        between([ANSWER], [failing], **folders, journal={"bodies": True}) as (proxy, upstream),
-        client() as web,
-    ):
+    async with between([ANSWER], [failing], **folders, journal={"bodies": True}) as (proxy, upstream), client() as web:
         for _ in range(2):
             await web.post(proxy.url + path, content=content, headers={"x-api-key": OWN, **headers})
         shown = await outputs(proxy)
@@ -126,10 +123,7 @@ async def test_what_a_request_lends(tmp_path: Path, caplog: pytest.LogCaptureFix
     servers = [{"type": "url", "url": "https://x", "authorization_token": lent}]
     content = json.dumps({"model": "m", "max_tokens": 9, "messages": [], "mcp_servers": servers}).encode()
     failing = http(400, anthropic_error("invalid_request_error", f"no server for {lent}"))
-    async with (
-        between([failing], record_in=tmp_path, journal={"bodies": True}) as (proxy, upstream),
-        client() as web,
-    ):
+    async with between([failing], record_in=tmp_path, journal={"bodies": True}) as (proxy, upstream), client() as web:
         await web.post(f"{proxy.url}/v1/messages", content=content, headers={"x-api-key": OWN})
         shown = await outputs(proxy)
     assert upstream.requests[0].endswith(content)

@@ -204,10 +204,7 @@ async def test_a_begun_stream_is_decoded_in_turns(monkeypatch: pytest.MonkeyPatc
     goes_on = asyncio.Event()
     answer = head(SSE, "content-encoding: gzip") + chunk(COMMENTS) + b"0\r\n\r\n"
     async with (
-        between([goes_on, ANSWER], [answer], max_concurrency=1, keepalive_after_s=0.001) as (
-            running,
-            upstream,
-        ),
+        between([goes_on, ANSWER], [answer], max_concurrency=1, keepalive_after_s=0.001) as (running, upstream),
         raw(running.port) as first,
         raw(running.port, limit=64 * MB) as second,
         work.watched(),

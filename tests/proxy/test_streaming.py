@@ -55,13 +55,7 @@ STREAMS: dict[str, tuple[str, bytes, str, bytes, tuple[int, int]]] = {
     "anthropic": (MESSAGES, STREAM_BODY, SSE, b"".join(MESSAGE), (11, 7)),
     "chat": ("/v1/chat/completions", STREAM_BODY, SSE, b"".join(CHAT), (12, 8)),
     "responses": ("/v1/responses", STREAM_BODY, SSE, b"".join(RESPONSE), (13, 9)),
-    "google": (
-        "/v1beta/models/m:streamGenerateContent?alt=sse",
-        b'{"contents":[]}',
-        SSE,
-        b"".join(GEMINI),
-        (14, 10),
-    ),
+    "google": ("/v1beta/models/m:streamGenerateContent?alt=sse", b'{"contents":[]}', SSE, b"".join(GEMINI), (14, 10)),
     "ollama": ("/api/chat", b'{"model":"m"}', NDJSON, b"".join(OLLAMA), (15, 11)),
 }
 ENCODINGS = {

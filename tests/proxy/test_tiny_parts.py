@@ -12,19 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from proxy.kit import Raw, Seen, between, healths_until, raw, request
-from proxy.wire import (
-    ANSWER,
-    END,
-    HELLO,
-    MESSAGE,
-    PLAIN_BODY,
-    SSE,
-    STREAM_BODY,
-    WORLD,
-    chunk,
-    head,
-    http,
-)
+from proxy.wire import ANSWER, END, HELLO, MESSAGE, PLAIN_BODY, SSE, STREAM_BODY, WORLD, chunk, head, http
 
 from hivemind.proxy import server_protocol
 from hivemind.proxy.server_protocol import SMALLEST_CHUNK, TINY_CHUNKS, ClientProtocol

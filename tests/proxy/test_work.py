@@ -192,10 +192,7 @@ STREAMS: dict[str, tuple[str, bytes, list[bytes], bytes, str, dict[str, object]]
     "a thread and its run": (
         "/v1/threads/runs",
         b'{"assistant_id": "a", "stream": true}',
-        [
-            b"event: thread.created\n" + data(id="t", object="thread"),
-            b"event: thread.run.created\n" + data(**RUN),
-        ],
+        [b"event: thread.created\n" + data(id="t", object="thread"), b"event: thread.run.created\n" + data(**RUN)],
         b"event: thread.run.completed\n" + data(**RUN_DONE),
         f"{RUNS}/run_1",
         RUN_DONE,

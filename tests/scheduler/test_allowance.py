@@ -47,11 +47,7 @@ def test_max_tokens_are_reserved_only_where_the_provider_does(reserves: bool, ma
 
 @pytest.mark.parametrize(
     ("usage", "sent", "tokens", "requests"),
-    [
-        (Usage(50, 0, 0, 30), True, 9920, 9),
-        (None, True, 9800, 9),
-        (None, False, 10_000, 10),
-    ],
+    [(Usage(50, 0, 0, 30), True, 9920, 9), (None, True, 9800, 9), (None, False, 10_000, 10)],
 )
 def test_settles_with_what_was_used(usage: Usage | None, sent: bool, tokens: int, requests: int) -> None:
     """With the real usage where it is known, with the estimate where it isn't, with nothing where nothing was sent."""

@@ -5,14 +5,7 @@ from __future__ import annotations
 import pytest
 from scheduler.driving import LANE, Hands, circuit_lane, failure, lane_config
 
-from hivemind.scheduler.commands import (
-    BoostAgent,
-    PauseAgent,
-    SetBudget,
-    SetCircuit,
-    SetPriority,
-    StopAgent,
-)
+from hivemind.scheduler.commands import BoostAgent, PauseAgent, SetBudget, SetCircuit, SetPriority, StopAgent
 from hivemind.scheduler.config import LaneConfig, RetryConfig
 from hivemind.scheduler.events import AttemptFailed
 from hivemind.scheduler.ticket import Ticket, TicketState

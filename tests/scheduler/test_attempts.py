@@ -8,12 +8,7 @@ import pytest
 from scheduler.driving import Hands, failure, lane_config
 
 from hivemind.scheduler.config import RetryConfig, SchedulerConfig
-from hivemind.scheduler.events import (
-    AttemptFailed,
-    Granted,
-    LaneRateLimited,
-    LaneReleased,
-)
+from hivemind.scheduler.events import AttemptFailed, Granted, LaneRateLimited, LaneReleased
 from hivemind.scheduler.ticket import TicketState
 from hivemind.scheduler.types import FailureKind, WindowKind
 

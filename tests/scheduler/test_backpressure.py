@@ -5,11 +5,7 @@ from __future__ import annotations
 import pytest
 from scheduler.driving import Hands, circuit_lane, failure, lane_config
 
-from hivemind.scheduler.events import (
-    CircuitChanged,
-    LevelChanged,
-    Refused,
-)
+from hivemind.scheduler.events import CircuitChanged, LevelChanged, Refused
 from hivemind.scheduler.ticket import TicketState
 from hivemind.scheduler.types import FailureKind
 

@@ -6,16 +6,7 @@ import pytest
 from scheduler.driving import LANE, Hands, circuit_lane, failure, lane_config
 
 from hivemind.scheduler.config import QueueConfig, SchedulerConfig
-from hivemind.scheduler.events import (
-    Abandoned,
-    Arrived,
-    Finished,
-    FirstContent,
-    Granted,
-    LaneOpened,
-    Progress,
-    Sampled,
-)
+from hivemind.scheduler.events import Abandoned, Arrived, Finished, FirstContent, Granted, LaneOpened, Progress, Sampled
 from hivemind.scheduler.ticket import TicketState
 from hivemind.scheduler.types import Usage, WindowKind
 

@@ -41,19 +41,13 @@ REJECTED = {
     "too low": (Tune("aimd.beta", 0.01), "aimd.beta 0.01: must be a number from 0.05 to 0.99"),
     "too high": (Tune("retry.max_s", 3601), "retry.max_s 3,601: must be a number from 0.01 to 3,600"),
     "not a number": (Tune("aimd.alpha", math.nan), "aimd.alpha nan: must be a number from 0.01 to 100"),
-    "infinite": (
-        Tune("tpm", math.inf),
-        "tpm inf: must be a whole number from 1 to 1,000,000,000, or 0 for no limit",
-    ),
+    "infinite": (Tune("tpm", math.inf), "tpm inf: must be a whole number from 1 to 1,000,000,000, or 0 for no limit"),
     "not whole": (Tune("rpm", 2.5), "rpm 2.5: must be a whole number from 1 to 1,000,000, or 0 for no limit"),
     "no window": (Tune("circuit.window", 0), "circuit.window 0: must be a whole number from 1 to 10,000"),
     "a stranger": (Tune("rpm", 5, "x"), "no upstream named 'x'; known: up"),
     "a stranger's share": (Tune("retry.max_attempts", 5, "x"), "no upstream named 'x'; known: up"),
     "floor above": (Tune("aimd.floor", 9), "aimd.floor 9: must be at most max_concurrency, which is 8 (up)"),
-    "ceiling below": (
-        Tune("max_concurrency", 1),
-        "max_concurrency 1: must be at least aimd.floor, which is 2 (up)",
-    ),
+    "ceiling below": (Tune("max_concurrency", 1), "max_concurrency 1: must be at least aimd.floor, which is 2 (up)"),
     "base above": (Tune("retry.base_s", 40), "retry.base_s 40: must be at most retry.max_s, which is 30"),
     "longest below": (Tune("retry.max_s", 0.5), "retry.max_s 0.5: must be at least retry.base_s, which is 1"),
 }

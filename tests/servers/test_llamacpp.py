@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from servers.__main__ import killed, proxy, served, stops
-from servers.agents import Load, run
-from servers.known import LLAMACPP, Running, serving
-from servers.models import make
+
+from benchmarks.servers.__main__ import killed, proxy, served, stops
+from benchmarks.servers.agents import Load, run
+from benchmarks.servers.known import LLAMACPP, Running, serving
+from benchmarks.servers.models import make
 
 pytestmark = [
     pytest.mark.e2e,

@@ -100,8 +100,7 @@ async def test_refused(token_file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("agent", "who"),
-    [(None, "mcp"), ("ann", "mcp:ann"), ("x" * 80, "mcp:" + "x" * 36), ("a\nb", "mcp")],
+    ("agent", "who"), [(None, "mcp"), ("ann", "mcp:ann"), ("x" * 80, "mcp:" + "x" * 36), ("a\nb", "mcp")]
 )
 def test_signature(agent: str | None, who: str) -> None:
     """A caller signs with its name as far as the log takes one."""

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
-from tui.kit import TERMINAL, press, room, screen, seen, settle, wait_until, whole_screen
-from tui.worlds import FakeSource, busy_source, empty_world, world
+from tui.graph import processes
+from tui.kit import SMALLEST, TERMINAL, frame, press, room, screen, seen, settle, wait_until, whole_screen
+from tui.requests import requests_of
+from tui.worlds import LANE, FakeSource, busy_source, empty_world, world
 
 from hivemind.scheduler.commands import PauseAdmissions
 from hivemind.world.snapshot import Snapshot
@@ -60,6 +62,9 @@ async def test_every_page_is_drawn_in_every_size() -> None:
             for keys in every if size in ((40, 12), (5, 2)) else ("1",):
                 await press(pilot, keys)
                 assert "panel error" not in whole_screen(pilot), (keys, size)
+                if "inside" in keys and "1" not in keys and size == (40, 12):
+                    await frame(pilot)
+                    assert "frames" in seen(pilot, "inside")
                 if size != (5, 2):
                     assert "HEALTHY" in whole_screen(pilot).splitlines()[0]
 
@@ -96,6 +101,38 @@ async def test_the_mouse_selects_opens_sorts_and_turns_pages() -> None:
         await pilot.click("#agents-all", offset=(6, 2))
         await settle(pilot)
         assert room(pilot).view.page == "agent"
+
+
+CLICKS = {
+    ("3", "pick_request(58)"): "request",
+    ("2", "pick_agent('carol')"): "agent",
+    ("6", "pick_task('nightly.review')"): "agent",
+    ("2 enter", "open_request(58)"): "request",
+    ("6", "open_agent('carol')"): "agent",
+}
+
+
+async def test_a_row_opens_on_its_second_click() -> None:
+    """Whatever the list; one beside the page's own opens at once, and an upstream is shown by a click on its name."""
+    graph = processes()
+    source = FakeSource(graph, requests=requests_of(graph, 60))
+    async with screen(source, SMALLEST) as pilot:
+        app = room(pilot)
+        for (keys, click), opened in CLICKS.items():
+            await press(pilot, keys)
+            page = app.view.page
+            app.run_key_action(click)
+            assert (app.view.page == page) == click.startswith("pick"), click
+            if app.view.page == page:
+                app.run_key_action(click)
+            assert app.view.page == opened, click
+        app.run_key_action("pick_lane('gone')")
+        app.run_key_action(f"pick_lane('{LANE}')")
+        assert app.view.lane is graph.lanes[0]
+        await press(pilot, "4")
+        app.run_key_action("pick_knob('aimd.beta')")
+        app.run_key_action("pick_knob('aimd.beta')")
+        assert app.line.is_open
 
 
 async def test_a_panel_that_raises_is_painted_over(

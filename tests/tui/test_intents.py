@@ -6,12 +6,14 @@ import math
 from typing import Any
 
 import pytest
+from tui.requests import requests_of
 from tui.worlds import LANE, empty_world, world
 
 from hivemind.records import replace
 from hivemind.scheduler.commands import PinLevel, Rejected, ReleaseLane, SetBudget, SetPriority, Tune
 from hivemind.scheduler.events import Hold, WindowState
 from hivemind.scheduler.types import Priority, WindowKind
+from hivemind.world.snapshot import TaskView
 from hivemind_tui.commands import intents
 from hivemind_tui.state.view import View
 
@@ -114,6 +116,26 @@ def test_a_budget_that_is_none(text: str) -> None:
     """What isn't a positive number is refused in one line."""
     with pytest.raises(Rejected):
         intents.budget(view(), text)
+
+
+def test_what_is_gone_or_at_its_end_is_said() -> None:
+    """Of a request to cut, a task, alerts and a level, in the operator's words."""
+    full = world()
+    task = TaskView("t", "", "bob", "ready", Priority.LOW, Priority.LOW, 0, (), 0, "", 0.0, 0.0, 0, 0.0)
+    tasks = View(replace(full, tasks=(task,)), trail=("tasks",))
+    for refused, words in (
+        (lambda: intents.priority(tasks, 1), "t is LOW already"),
+        (lambda: intents.task_of(tasks, "u"), "that task is gone"),
+        (lambda: intents.to_cut(View(full, trail=("requests",))), "the selected request isn't in flight"),
+        (lambda: intents.to_cut(replace(view(), selected="bob")), "bob has no request in flight to cut"),
+        (lambda: intents.pin_at(view(), "many"), "many"),
+        (lambda: intents.acknowledge(view()), "no alert waits"),
+    ):
+        with pytest.raises(Rejected, match=words):
+            refused()
+    flies = requests_of(full, 60)
+    ticket = full.slots[0].ticket
+    assert intents.to_cut(View(full, trail=("requests",), requests=flies, ticket=ticket)).ticket == ticket
 
 
 def test_a_proxy_without_the_knob() -> None:

@@ -48,6 +48,7 @@ COMMANDS: dict[str, list[Command]] = {
     "X escape": [],
     "B 5 0 k enter": [SetBudget("alice", 50_000)],
     "B 5 escape": [],
+    "space space B 5 k enter": [SetBudget("alice", 5_000), SetBudget("bob", 5_000)],
     "B 5 0 1 left backspace right k enter": [SetBudget("alice", 51_000)],
     "4 + - x b h": [],
     "4 ] escape 5 h x": [Tune("max_concurrency", 13, UPSTREAM)],
@@ -140,6 +141,10 @@ PLACES: dict[str, Callable[[View], bool]] = {
     "5 k k j": lambda view: view.log_back == 1,
     "5 home": lambda view: view.log_back == 29,
     "5 pageup": lambda view: view.log_back == 10,
+    "5 pageup escape": lambda view: view.page == "log" and not view.log_back,
+    "3 j j home": lambda view: view.ticket == 0,
+    "2 / q q q enter space": lambda view: not view.marked,
+    "2 @fold": lambda view: not view.folded,
     "4 end": lambda view: view.knob == "retry.budget_ratio",
     "4 home": lambda view: view.knob == "max_concurrency",
     "3 enter j j k": lambda view: view.scroll == 1,
@@ -198,6 +203,8 @@ async def test_keys_that_give_back() -> None:
         await wait_until(pilot, lambda: room(pilot).view.snapshot.mode == "draining")
         await press(pilot, "D")
         assert source.applied[-1] == Drain(False)
+        await press(pilot, "u u")
+        assert source.applied[-1] == Drain(True), "after a question, because it stops traffic"
 
 
 async def test_a_rejected_command_is_a_toast() -> None:
@@ -214,12 +221,14 @@ async def test_a_rejected_command_is_a_toast() -> None:
         source.reject = ""
         await wait_until(pilot, lambda: not room(pilot).view.snapshot.agents)
         found: set[str] = set()
-        for keys in ("+", "h", "[", "a", "r", "b", "u", "4 left", "W", "0 /"):
+        for keys in ("+", "h", "[", "a", "r", "b", "u", "4 left", "W", "0 /", "0 d", "@acknowledge"):
             await press(pilot, keys)
             (note,) = said(pilot)
             found.add(note)
-        assert len(found) == 5
+        assert len(found) == 7
         assert source.applied == []
+        await press(pilot, "1 B 5 M enter")
+        assert source.applied == [SetBudget(None, 5_000_000)]
 
 
 async def test_two_quick_presses_are_two_steps() -> None:
@@ -264,6 +273,11 @@ async def test_what_was_tuned_is_written_after_a_look() -> None:
         await wait_until(pilot, lambda: "was 0.5" not in seen(pilot, "knobs"))
         await press(pilot, "W")
         assert len(source.written) == 1
+        await press(pilot, "enter 0 . 6 enter")
+        await wait_until(pilot, lambda: "was 0.7" in seen(pilot, "knobs"))
+        source.file = replace(source.file, after=source.file.before)
+        await press(pilot, "W")
+        assert said(pilot)[-1] == "hivemind.toml has these values already"
 
 
 async def test_the_palette_finds_by_words_and_closes_without_harm() -> None:

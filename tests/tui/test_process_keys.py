@@ -8,14 +8,7 @@ from tui.graph import processes
 from tui.kit import SMALLEST, afresh, room, screen
 from tui.worlds import FakeSource
 
-from hivemind.scheduler.commands import (
-    CancelTask,
-    Command,
-    PauseAgent,
-    RetryTask,
-    SetBudget,
-    SetTaskPriority,
-)
+from hivemind.scheduler.commands import CancelTask, Command, PauseAgent, RetryTask, SetBudget, SetTaskPriority
 from hivemind.scheduler.types import Priority
 from hivemind_tui.state.view import View
 

@@ -24,7 +24,7 @@ from hivemind.scheduler.types import Priority
 from hivemind_tui.keys import keymap
 from hivemind_tui.keys.keymap import BY_ID, KEYS
 from hivemind_tui.replay_app import ReplayRoom
-from hivemind_tui.sources.playback import KINDS
+from hivemind_tui.sources.playback import KINDS, READ_ONLY
 from hivemind_tui.sources.replay import ReplaySource
 from hivemind_tui.widgets.line_table import Panel
 
@@ -123,6 +123,12 @@ async def test_what_cant_be_gone_to_is_told() -> None:
         ):
             await press(pilot, keys)
             assert words in str(said(pilot)), keys
+        await press(pilot, "4 enter")
+        app.run_key_action("pick_knob('aimd.beta')")
+        assert (said(pilot)[-1], app.view.knob, app.line.is_open) == (READ_ONLY, "aimd.beta", False)
+        await press(pilot, "1 end g p l a y space t o enter")
+        assert app.recording.transport.playing
+        await press(pilot, "space end")
         await press(pilot, "g 1 6 colon 0 0 enter")
         assert "no such mark yet; times" in seen(pilot, "palette")
         await press(pilot, "escape")

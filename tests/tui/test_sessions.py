@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from control.kit import TOKEN, busy_proxy, controlled
 from textual.message import Message
 from tui.decks import write
 from tui.worlds import FakeSource, world
@@ -156,6 +157,22 @@ async def test_the_demo_can_be_started_from_the_first_screen(
     assert "hivemind-tui --replay " in out
     assert len([*(tmp_path / "demo-journals").glob("*.jsonl")]) == 1
     assert msgspec.json.decode(report.read_bytes())["steps"]
+
+
+@pytest.mark.parametrize("with_screen", [True, False])
+async def test_a_proxy_elsewhere_is_watched(
+    operator: Callable[[Act], None], stop: Stop, tmp_path: Path, capsys: pytest.CaptureFixture[str], with_screen: bool
+) -> None:
+    """On a screen or in lines, until it is left; then the summary says that the proxy goes on."""
+    operator(lambda room: room.exit("quit"))
+    environ = {"HIVEMIND_CONTROL_TOKEN": TOKEN}
+    async with controlled(busy_proxy()) as url:
+        if not with_screen:
+            stop.ask()
+        await run(["--attach", url], tmp_path, environ, screen=with_screen)
+    said = capsys.readouterr().out
+    assert (f"hivemind-tui: attached to {url}" in said) == (not with_screen)
+    assert "goes on" in said
 
 
 async def test_lines_say_when_the_connection_is_lost_and_back(stop: Stop, monkeypatch: pytest.MonkeyPatch) -> None:

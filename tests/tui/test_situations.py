@@ -127,9 +127,7 @@ def _probing() -> Snapshot:
     state = replace(full.lanes[0].state, active=1)
     probe = replace(full.queue[0], state="waiting")
     rest = full.queue[1:]
-    return judged(
-        replace(full, lanes=(LaneView(state, ()),), slots=(probe,), queue=rest, queued=len(rest)),
-    )
+    return judged(replace(full, lanes=(LaneView(state, ()),), slots=(probe,), queue=rest, queued=len(rest)))
 
 
 async def test_verdict_cause_and_end_are_in_the_first_row() -> None:

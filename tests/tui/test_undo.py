@@ -34,10 +34,7 @@ CASES: list[tuple[cmd.Command, list[cmd.Command]]] = [
     (cmd.SetBudget(None, 5), [cmd.SetBudget(None, None, 20.0, "day")]),
     (cmd.CancelTask("nightly.docs"), [cmd.RetryTask("nightly.docs")]),
     (cmd.RetryTask("nightly.types"), []),
-    (
-        cmd.SetTaskPriority("nightly.docs", Priority.CRITICAL),
-        [cmd.SetTaskPriority("nightly.docs", Priority.NORMAL)],
-    ),
+    (cmd.SetTaskPriority("nightly.docs", Priority.CRITICAL), [cmd.SetTaskPriority("nightly.docs", Priority.NORMAL)]),
     (cmd.BeginAgent("alice"), []),
     (cmd.EndAgent("alice"), []),
     (cmd.SubmitTasks(()), []),

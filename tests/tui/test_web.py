@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -23,7 +25,7 @@ from aiohttp import ClientSession, ClientWebSocketResponse, web
 
 from hivemind.host.listening import bind
 from hivemind.proxy.access import AccessPolicy
-from hivemind_tui.web.server import WebServer, command_of
+from hivemind_tui.web.server import WebServer, command_of, serve
 
 Served = tuple[WebServer, str]
 
@@ -83,6 +85,43 @@ async def test_pages_of_other_sites_stay_out() -> None:
                 with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
                     await http.ws_connect(f"{url}/ws", headers=given)
                 assert caught.value.status == status
+
+
+@pytest.mark.parametrize("command", ["trap '' TERM; while :; do sleep 0.05; done", "exit 1"])
+async def test_rooms_have_a_size_and_a_number_and_end(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    """Also where their process doesn't want to, and when the server ends; what can't be a room is refused in words."""
+    monkeypatch.setattr("hivemind_tui.web.server._END_WITHIN_S", 0.1)
+    async with asyncio.timeout(60), ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as http:
+        async with served(command) as (server, url):
+            await (await http.get(f"{url}/?token={server.token}")).read()
+            for size in ("width=0", "height=x", "width=1001"):
+                assert (await http.get(f"{url}/ws?{size}")).status == 400
+            monkeypatch.setattr("hivemind_tui.web.server.ROOMS", 1)
+            async with http.ws_connect(f"{url}/ws", origin=url) as tab:
+                (room,) = server._rooms
+                assert (await http.get(f"{url}/ws")).status == 503
+                if "exit" in command:
+                    await tab.close()
+                    await asyncio.wait([room])
+        await asyncio.wait([room])
+
+
+async def test_it_serves_until_a_signal_comes(capsys: pytest.CaptureFixture[str]) -> None:
+    """It prints its address, and where others may read along a warning."""
+    serving = asyncio.ensure_future(serve("http://127.0.0.1:1", None, "0.0.0.0", 0, ["rooms.example"]))
+    said = ""
+    async with asyncio.timeout(60):
+        while "/?token=" not in said:
+            await asyncio.sleep(0)
+            said += capsys.readouterr().out
+        jar = aiohttp.CookieJar(unsafe=True)
+        async with (
+            ClientSession(cookie_jar=jar) as http,
+            http.get(said.split()[-1].replace("0.0.0.0", "127.0.0.1")) as answer,
+        ):
+            assert answer.status == 200
+        os.kill(os.getpid(), signal.SIGTERM)
+        await serving
 
 
 def _fails(args: Sequence[str], folder: Path, **environ: str) -> tuple[int, str]:

@@ -113,11 +113,7 @@ async def test_mistakes_are_notes(tmp_path: Path) -> None:
     """A value that can't be, which is asked for again, a name that isn't, and nothing to take back or to apply."""
     async with on_page(live(write(tmp_path)), SMALL) as (pilot, _):
         found = set()
-        for keys in (
-            "@other 0 . 5 x enter",
-            "@other n o n e s u c h = 1 enter",
-            ": o u t a g e space s o o n enter",
-        ):
+        for keys in ("@other 0 . 5 x enter", "@other n o n e s u c h = 1 enter", ": o u t a g e space s o o n enter"):
             await press(pilot, keys)
             found.add(seen(pilot, "footer").partition("▲")[2])
             await press(pilot, "escape")

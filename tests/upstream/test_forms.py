@@ -97,10 +97,7 @@ async def test_bodies_may_end_with_the_connection(client: Opener, answer: bytes)
 
 @pytest.mark.parametrize(
     ("method", "answer"),
-    [
-        (b"GET", b"HTTP/1.1 204 No Content\r\n\r\n"),
-        (b"GET", b"HTTP/1.1 304 Not Modified\r\ncontent-length: 5\r\n\r\n"),
-    ],
+    [(b"GET", b"HTTP/1.1 204 No Content\r\n\r\n"), (b"GET", b"HTTP/1.1 304 Not Modified\r\ncontent-length: 5\r\n\r\n")],
     ids=["204", "304"],
 )
 async def test_some_responses_have_no_body_whatever_they_say(client: Opener, method: bytes, answer: bytes) -> None:

@@ -109,11 +109,7 @@ async def test_a_named_agent_has_its_sub_agents_within() -> None:
         path = f"/agent/alice{MESSAGES}"
         await ask(proxy, path, session)
         await ask(proxy, path, {**session, "x-claude-code-agent-id": sub})
-        await ask(
-            proxy,
-            path,
-            {**session, "x-claude-code-agent-id": deeper, "x-claude-code-parent-agent-id": sub},
-        )
+        await ask(proxy, path, {**session, "x-claude-code-agent-id": deeper, "x-claude-code-parent-agent-id": sub})
         lineage = [(view.name, view.parent) for view in proxy.snapshot().agents]
         assert lineage == [("alice", None), ("alice/abcdef01", "alice"), ("alice/fedcba98", "alice/abcdef01")]
 

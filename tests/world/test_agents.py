@@ -28,11 +28,7 @@ from hivemind.world.world import World
 
 def test_an_agent_shows_its_liveliest_ticket_and_what_is_known_of_it() -> None:
     """Client and parent from the requests, the last error, and how long it waited in all."""
-    world = told(
-        arrived(1, client="claude-code", parent="lead"),
-        granted(1, at=3.0),
-        arrived(2, at=5.0),
-    )
+    world = told(arrived(1, client="claude-code", parent="lead"), granted(1, at=3.0), arrived(2, at=5.0))
     agent = only_agent(world.snapshot(5.0))
     assert (agent.state, agent.client, agent.parent) == ("waiting", "claude-code", "lead")
     assert (agent.requests, agent.in_flight, agent.queued, agent.waited_s, agent.last_seen_s) == (2, 1, 1, 1.0, 0.0)

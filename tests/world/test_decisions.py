@@ -56,11 +56,7 @@ def test_the_story_of_a_request_that_was_rescued() -> None:
         (0.5, "waits for a slot: 3 ahead, level 8", "info"),
         (0.85, "waits for room in the window of tokens: next in line, about 100 ms to go", "info"),
         (1.0, "granted after 1 s, attempt 1", "info"),
-        (
-            2.0,
-            "attempt 1 failed after 1 s: 429 rate limited (slow down); again in 1.5 s, unseen by the agent",
-            "warn",
-        ),
+        (2.0, "attempt 1 failed after 1 s: 429 rate limited (slow down); again in 1.5 s, unseen by the agent", "warn"),
         (4.0, "waits: rate-limited: the provider asked to wait, about 12 s to go", "info"),
         (16.0, "granted after 12.5 s, attempt 2", "info"),
         (16.25, "first content after 250 ms", "info"),

@@ -89,12 +89,7 @@ def test_when_a_budget_is_used_up() -> None:
 
 def test_budgets_that_are_not_forecast() -> None:
     """Used up already, of an agent that rests, or enough for more than a day."""
-    for stands in (
-        budget(used_tokens=5_000),
-        budget("ben"),
-        budget(tokens=10**9),
-        budget(tokens=None, dollars=None),
-    ):
+    for stands in (budget(used_tokens=5_000), budget("ben"), budget(tokens=10**9), budget(tokens=None, dollars=None)):
         assert budgets(116.0, *steady(), arrived(1, "ben"), sampled(116.0, state(), budgets=(stands,))) == {}
     assert budgets(600.0, *steady(), sampled(116.0, state(), budgets=(budget(),))) == {}
 

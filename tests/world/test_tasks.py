@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-from world.kit import (
-    arrived,
-    commanded,
-    finished,
-    hold,
-    only_agent,
-    sampled,
-    state,
-    task_added,
-    task_changed,
-    told,
-)
+from world.kit import arrived, commanded, finished, hold, only_agent, sampled, state, task_added, task_changed, told
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority, Usage

@@ -31,15 +31,7 @@ from hivemind.scheduler.events import WindowState
 from hivemind.scheduler.types import WindowKind
 from hivemind.world.health import BOUNDS_S, FINE_BOUNDS_S, STEP_S, Vitals
 from hivemind.world.state import Carried
-from hivemind.world.vitals import (
-    RECENT_STEPS,
-    STEPS_KEPT,
-    VitalsFold,
-    copied,
-    merged_vitals,
-    quantile,
-    tokens_limit,
-)
+from hivemind.world.vitals import RECENT_STEPS, STEPS_KEPT, VitalsFold, copied, merged_vitals, quantile, tokens_limit
 
 
 def vitals(*events: ev.Event, at: float) -> Vitals:

@@ -138,8 +138,6 @@ class ReplayRoom(ControlRoom):
         """Go to the next mark of a kind; after the last to the first."""
         if found := self._next_of(kind):
             self._show_mark(found)
-        else:
-            self.complain(f"no {GOALS[kind].word} in this recording")
 
     def _next_of(self, kind: str) -> Mark | None:
         return self.recording.mark(1, kind) or next(iter(self.recording.of_kind(kind)), None)
@@ -154,8 +152,7 @@ class ReplayRoom(ControlRoom):
         if recording.mark(1, kind) is None:
             recording.go(recording.transport.begins_at)
         recording.transport.speed = FAST
-        if not recording.play_to_mark(kind):
-            self.complain(f"no {GOALS[kind].word} in this recording")
+        recording.play_to_mark(kind)
         self._moved()
 
     def action_edge(self, index: int) -> None:

@@ -193,15 +193,12 @@ class ReplaySource:
         if self._following:
             self.transport.playing = False
 
-    def play_to_mark(self, kind: str) -> bool:
-        """Play on to the next mark of a kind, and stop there; return False where there is none."""
+    def play_to_mark(self, kind: str) -> None:
+        """Play on to the next mark of a kind, if there is one, and stop there."""
         found = self.mark(1, kind)
-        if found is None:
-            return False
-        if not self.transport.playing:
+        if found is not None and not self.transport.playing:
             self.play()
         self._until = found
-        return True
 
     def mark(self, step: int, kind: str = "") -> Mark | None:
         """Return the next mark or, for a negative step, the one before, of that kind if one is named; None: there is

@@ -1,4 +1,4 @@
-"""Tries model servers with and without HiveMind before them: `python -m servers llamacpp mlx --json F --docs FOLDER`.
+"""Tries model servers with and without HiveMind: `python -m benchmarks.servers llamacpp mlx --json F --docs FOLDER`.
 
 Each is installed, pinned, into a temporary folder. What is measured is a pair: agents that ask the server directly, and
 the same through HiveMind, in turns and as often as asked; the table has the medians. What the JSON file says of servers
@@ -26,9 +26,10 @@ from pathlib import Path
 
 import httpx
 from ports import unused_port
-from servers.agents import Load, Outcome, run
-from servers.known import SERVERS, Running, Server, serving
-from servers.models import make
+
+from benchmarks.servers.agents import Load, Outcome, run
+from benchmarks.servers.known import SERVERS, Running, Server, serving
+from benchmarks.servers.models import make
 
 LOADS = (Load(10, 3), Load(24, 10, 100, 16), Load(4, 2, 14_000, 16))
 CROWD = Load(40, 1, 100, 16)
