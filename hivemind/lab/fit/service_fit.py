@@ -46,8 +46,8 @@ _MOST_ALTERNATIVES = 4
 _NO_WORK = math.log(1e-4)
 _IMPOSSIBLE = -20.0
 _STAGES = 9
-_KNOTS = (2, 4, 8)
-"""Numbers of knots of a speed that changes slowly."""
+_KNOTS = 4
+"""Of a speed that changes with the time."""
 _SPREAD = 0.7
 """The standard deviation of the logarithm of factors, before anything is seen."""
 
@@ -163,9 +163,8 @@ class _Search:
                 if law != of.speed.law:
                     yield [replace(of, speed=Speed(law, amount), places=None) for amount in amounts]
             yield [replace(of, speed=ALONE, places=places) for places in _counts(most)]
-        for knots in _KNOTS:
-            if knots > of.knots:
-                yield [replace(of, knots=knots)]
+        if not of.knots:
+            yield [replace(of, knots=_KNOTS)]
 
     def simpler(self, of: Explanation) -> Iterator[Explanation]:
         """Yield the explanation without each of its parts."""
@@ -197,7 +196,7 @@ class _Search:
                 gain, error = self.gain(found, new)
                 loads = new.explanation.speed, new.explanation.places
                 more = new.explanation.complexity - found.explanation.complexity
-                seen = (new.fitted - found.fitted) / run_length(new.luck) - more
+                seen = (new.fitted - found.fitted) / _run_length(new.luck) - more
                 if loads == (found.explanation.speed, found.explanation.places):
                     by_else = max(by_else, seen)
                 else:
@@ -304,7 +303,6 @@ def _service(search: _Search, found: Explanation) -> Service:
         [Work(*each) for each in zip(work.tolist(), firsts.tolist(), heads.tolist(), strict=True)],
         luck.tolist(),
         pools,
-        run_length(luck),
         answers.most,
     )
 
@@ -355,7 +353,7 @@ def _counts(most: int) -> list[int]:
     return sorted({round(each) for each in np.geomspace(1, most - 1, 20)})
 
 
-def run_length(luck: np.ndarray) -> int:
+def _run_length(luck: np.ndarray) -> int:
     """Return for how many answers in a row luck lasts: more than 1 if that of neighbours is alike."""
     count = len(luck)
     if count < _MIN_ANSWERS:

@@ -26,7 +26,7 @@ from hivemind.providers.profiles import PROFILES
 from hivemind.providers.table import Meaning, Refusal
 from hivemind.records import replace
 from hivemind_mock.provider.answer import Answer, Connection, decode, read_body
-from hivemind_mock.provider.cache import NOTHING, Found, PromptCaches
+from hivemind_mock.provider.cache import Found, Prompt, PromptCaches
 from hivemind_mock.provider.config import MockConfig
 from hivemind_mock.provider.faults import REFUSALS, Dice, Fate, Fault, in_spell
 from hivemind_mock.provider.formats import FORMATS
@@ -41,7 +41,7 @@ _CATALOGUE: dict[str, object] = {
     "/api/tags": {"models": [{"name": "mock-1", "model": "mock-1"}]},
     "/api/version": {"version": "0.1.0"},  # HiveMind tells an Ollama by it, whose tokens cost nothing
 }
-_AGENT = re.compile(r"^/agent/([^/]+)")
+AGENT = re.compile(r"^/agent/([^/]+)")
 """HiveMind's way to name an agent in the base URL, so that the same agent can be pointed at the mock itself."""
 _KEYS = (b"x-api-key", b"authorization", b"x-goog-api-key", b"api-key")
 _ECHO = re.compile(rb"\[echo ([A-Za-z0-9_-]{1,64})\]")
@@ -80,14 +80,6 @@ class Stats(Struct):
     output_tokens: int = 0
 
 
-class Who(Struct, frozen=True):
-    """Whose a request is."""
-
-    agent: str
-    key: str
-    """A short hash of its credential; empty: it had none."""
-
-
 class Asked(Struct, frozen=True):
     """A request for tokens, read."""
 
@@ -97,7 +89,6 @@ class Asked(Struct, frozen=True):
     headers: dict[bytes, bytes]
     echo: str
     planned: ToolCall | str
-    who: Who
     found: Found
     """What the cache has of its prompt."""
 
@@ -136,7 +127,7 @@ class MockProvider:
         self.wall = wall
         self._sleep = sleep
         self.observer = observer
-        self._caches = PromptCaches() if config.reply.cache else None
+        self.caches = PromptCaches()
         self._limiter = RateLimiter(config.limits)
         self._dice = Dice(config)
         slots = config.latency.slots
@@ -171,21 +162,25 @@ class MockProvider:
             problem = {"type": "invalid_request_error", "message": str(error), "code": None, "param": None}
             await connection.reply_json(400, {"type": "error", "error": problem})
             return
-        path, query = _AGENT.sub("", scope["path"]), scope["query_string"].decode("latin-1")
+        path, query = AGENT.sub("", scope["path"]), scope["query_string"].decode("latin-1")
         for wire in self._formats:
             request = wire.parse(path, query, fields)
             if request is not None:
                 found = _ECHO.search(body)
                 echo = found[1].decode() if found else ""
-                who, cache_now = who_asks(scope["path"], headers, fields), NOTHING
-                if self._caches is not None:
-                    where = who.key, request.model
-                    cache_now = self._caches.look(self.clock(), where, who.agent, wire.prompt(fields))
+                prompt = wire.prompt(fields) if self.config.reply.cache else Prompt()
+                cached = self.cached(scope["path"], headers, fields, (key_of(headers), request.model), prompt)
                 planned = self.planned(wire, fields)
-                asked = Asked(wire, request, scope["path"], headers, echo, planned, who, cache_now)
+                asked = Asked(wire, request, scope["path"], headers, echo, planned, cached)
                 self.ended(asked, await self._generate(asked, connection))
                 return
         await connection.reply_json(404, _UNKNOWN_PATH)
+
+    def cached(
+        self, path: str, headers: Mapping[bytes, bytes], body: Body, where: tuple[str, str], prompt: Prompt
+    ) -> Found:
+        """Return what the cache has of a prompt; subclasses look at more of the request."""
+        return self.caches.look(self.clock(), where, prompt)
 
     def planned(self, wire: Format, body: Body) -> ToolCall | str:
         """Return what to answer, for subclasses that know; empty: a text of usual length."""
@@ -258,10 +253,10 @@ class MockProvider:
             return self._headers(wire, request, fate.ident)
 
         def begins() -> None:
-            if self._caches is not None:
-                self._caches.keep(self.clock(), asked.found)
+            if self.config.reply.cache:
+                self.caches.keep(self.clock(), asked.found)
 
-        found = asked.found if self._caches is not None else None
+        found = asked.found if self.config.reply.cache else None
         answer = Answer(
             *(self.config, wire, request, fate, connection, self._sleep, headers, begins, echo, asked.planned, found)
         )
@@ -283,14 +278,10 @@ class MockProvider:
         return [date, *wire.headers(request, ident, self._limiter.readings(self.clock()), wall)]
 
 
-def who_asks(path: str, headers: Mapping[bytes, bytes], body: Body) -> Who:
-    """Return whose request it is: of the agent in its path, or the user that its body names, and of which key."""
+def key_of(headers: Mapping[bytes, bytes]) -> str:
+    """Return a short hash of the credential of a request; empty: it has none."""
     credential = next((headers[name] for name in _KEYS if name in headers), b"")
-    key = hashlib.sha256(credential).hexdigest()[:8] if credential else ""
-    metadata = body.get("metadata")
-    user = metadata.get("user_id") if isinstance(metadata, Mapping) else body.get("user")
-    named = _AGENT.match(path)
-    return Who(named[1] if named else str(user or key), key)
+    return hashlib.sha256(credential).hexdigest()[:8] if credential else ""
 
 
 def recorded(name: str) -> dict[ErrorKind, Refusal]:

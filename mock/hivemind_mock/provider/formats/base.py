@@ -70,10 +70,6 @@ class MockReply(Struct, frozen=True):
     """Likewise written to one."""
     cache_written_1h: int = 0
     """Of those, the ones to be kept for an hour."""
-    cache_lost: int = 0
-    """Input tokens that weren't read because what the agent had in the cache has expired."""
-    cache_switched: int = 0
-    """Those that would have been read by the model and the key that it used before."""
 
     @property
     def text(self) -> str:
