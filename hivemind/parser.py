@@ -21,6 +21,10 @@ _KEPT = "the setting checkpoint.keep bounds what is kept; prune leaves the newes
 _LOGS = "`hivemind logs -f` follows a proxy"
 _BOTH = "the answer, with --json too, has the figures of both runs"
 _REMOVED: Mapping[str, Mapping[str, str]] = {
+    "hivemind-mock": {
+        "--plan": "`benchmarks.planned` of the source answers with calls of tools",
+        "--speed": "`benchmarks.planned` of the source has a clock that runs faster",
+    },
     "hivemind checkpoints": {"--keep": _KEPT, "--older-than": _KEPT},
     "hivemind journal show": {"--follow": _LOGS, "-f": _LOGS},
     "hivemind journal stats": {"--by": _COSTS, "--csv": _COSTS, "--last": _COSTS},

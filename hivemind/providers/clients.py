@@ -18,6 +18,7 @@ from msgspec import Struct
 from hivemind.providers.base import Headers
 from hivemind.providers.times import parse_number
 from hivemind.records import replace
+from hivemind.scheduler.ticket import FINAL_STATUS
 from hivemind.scheduler.types import Priority
 
 _NODE_S = 290.0
@@ -49,6 +50,8 @@ class TryAgain(Struct, frozen=True):
     """How long a refusal is held back, because its own waits are too short."""
     obeys_hint: bool = True
     """After `x-should-retry: false` it doesn't ask again, whatever the status."""
+    ends_at: int = FINAL_STATUS
+    """The status of a refusal for good after which it asks no more, and shows the message."""
     seen: str = ""
     """Version and date of the measurement."""
 
@@ -101,7 +104,7 @@ def _program(pattern: str, name: str, patience_s: float | None, try_again: TryAg
 
 _DAY = "2026-11-28"
 _CLAUDE_CODE = _program(
-    "^claude-cli/", "claude-code", 290.0, TryAgain(10, 60.0, counts_overload=True, seen=f"2.1.332, {_DAY}")
+    "^claude-cli/", "claude-code", 290.0, TryAgain(10, 60.0, counts_overload=True, ends_at=402, seen=f"2.1.332, {_DAY}")
 )
 _CODEX = _program(
     "^codex", "codex", None, TryAgain(5, 120.0, reads_text=True, obeys_hint=False, seen=f"0.171.0, {_DAY}")

@@ -138,7 +138,9 @@ class ClientSide:
         if self.writer.started:
             await self.writer.finish(self._error_event(status, reason, message))
             return
-        headers, body = head.dialect.refusal(status, reason, message, retry_after_s, head.client.try_again)
+        form = head.client.try_again
+        status = form.ends_at if status == FINAL_STATUS else status
+        headers, body = head.dialect.refusal(status, reason, message, retry_after_s, form)
         await self.writer.answer(status, [*headers, *notice(self.ticket)], body)
 
     def _error_event(self, status: int, reason: str, message: str) -> bytes:

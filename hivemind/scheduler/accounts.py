@@ -49,7 +49,7 @@ class Spent(Struct):
         return self.plus(other, -1)
 
 
-NOTHING = Spent()  # never changed, and so shared: an account begins with four
+NOTHING = Spent()  # never changed, and so shared: an account begins with three
 
 
 class Unpriced(Struct, frozen=True):
@@ -121,8 +121,6 @@ class Account(Struct, eq=False):
     at_day: Spent = field(default_factory=lambda: NOTHING)  # what `ever` was when the day began
     at_month: Spent = field(default_factory=lambda: NOTHING)  # what `ever` was when the month began
     at_run: Spent = field(default_factory=lambda: NOTHING)  # what `ever` was when the run began
-    so_far: Spent = field(default_factory=lambda: NOTHING)
-    """Known use of the requests in flight, as it was when it was saved last."""
     reserved_tokens: int = 0
     """Estimated use of the requests in flight; as the next two, counted only while there is a budget."""
     reserved_dollars: float = 0.0

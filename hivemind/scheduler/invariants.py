@@ -29,7 +29,7 @@ from hivemind.scheduler.ticket import Agent, Ticket, TicketState
 
 _QUEUED, _BACKING_OFF, _IN_FLIGHT = TicketState.QUEUED, TicketState.BACKING_OFF, TicketState.IN_FLIGHT
 T = TypeVar("T")
-AT_ONCE = 250  # agents, or accounts, that are looked at in one step
+AT_ONCE = 50  # agents, or accounts, that are looked at in one step
 _ROUNDING = 1e-9
 """Share by which sums of amounts may differ, because they were added up in another order."""
 
@@ -183,9 +183,8 @@ def _slots(scheduler: Scheduler, tickets: _Tickets) -> Iterator[Violation]:
             taken, name = lane.total.active, lane.config.upstream
             text = f"{_are(taken, 'slot')} taken of upstream {name}, but {_are(active, 'attempt')} in flight there."
             yield Violation("upstream", lane.key, "", text)
-    numbers = {ticket.id for ticket in tickets.in_flight}
     for key, lane in scheduler.lanes.items():
-        if (probe := lane.circuit.probe) is not None and probe not in numbers:
+        if (probe := lane.circuit.probe) is not None and all(each.id != probe for each in tickets.in_flight):
             yield Violation("probe", key, "", f"The circuit waits for request {probe}, which isn't in flight.")
 
 

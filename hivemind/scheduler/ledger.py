@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct, field
 
 from hivemind.records import replace
-from hivemind.scheduler.accounts import NO_BUDGET, NOTHING, POOL, Account, Budget, Period, Share, Spent, Unpriced
+from hivemind.scheduler.accounts import NO_BUDGET, POOL, Account, Budget, Period, Share, Spent, Unpriced
 from hivemind.scheduler.agents import Agents
 from hivemind.scheduler.commands import Rejected, SetBudget
 from hivemind.scheduler.config import BudgetConfig
@@ -46,6 +46,8 @@ class Ledger:
         self.pool_budgeted = False  # the pool's budget was decided; else the settings hold
         self.unsaved: set[str] = set()
         """Names of agents (or :data:`.accounts.POOL`) of which something changed that a restart must know."""
+        self.unsaved_use: set[str] = set()
+        """Names of agents that are recorded, and whose requests in flight have used more since."""
         self.shared = False
         """Other proxies count against the budgets too (:mod:`.shared_budgets`)."""
         self.on_short: Callable[[], object] | None = None
@@ -173,22 +175,20 @@ class Ledger:
         tokens, dollars, unpriced, guessed = self._cost(provider, model, usage)
         return Spent(tokens, dollars, unpriced, tokens if guessed else usage.estimated_tokens)
 
-    def recount(self, agent: Agent) -> None:
-        """Have the agent's accounts count what its requests in flight are known to have used by now."""
-        used = NOTHING
+    def note_use(self, ticket: Ticket, so_far: Usage) -> None:
+        """Take what a request in flight is known to have used, which counts should the proxy die."""
+        # With the first of it the agent is recorded whole, and those that started it.
+        (self.unsaved if ticket.so_far is None else self.unsaved_use).add(ticket.agent.name)
+        ticket.so_far = so_far
+
+    def use_in_flight(self, agent: Agent) -> Spent | None:
+        """Return what the agent's requests in flight are known to have used by now; None: nothing."""
+        used = None
         for ticket in agent.tickets.values():
             if ticket.so_far is not None:
                 cost = self.cost(ticket.provider, ticket.request.model, ticket.so_far)
-                used = cost if used is NOTHING else used.plus(cost)
-        self._count(agent, used)
-
-    def _count(self, agent: Agent, used: Spent) -> None:
-        if used == agent.so_far:
-            return
-        more, agent.so_far = used.plus(agent.so_far, -1), used
-        for account in agent.accounts:
-            counted = account.so_far.plus(more)
-            account.so_far = counted if counted.tokens else NOTHING  # or rounding would be left of the dollars
+                used = cost if used is None else used.plus(cost)
+        return used
 
     def _cost(self, provider: str, model: str, usage: Usage) -> tuple[int, float, int, bool]:
         """Return the tokens, the dollars, the tokens without a price, and whether the dollars are another model's."""
@@ -371,10 +371,7 @@ class Ledger:
             account.absorb(agent.own, 1)
             for sub in subs:  # a part of the agent's own account, and charged by itself
                 account.absorb(sub.own, -1)
-        so_far = agent.so_far
-        self._count(agent, NOTHING)
         agent.accounts = tuple(chain)
-        self._count(agent, so_far)
         _limit(agent)
         self.move(agent.limits)
         for account in agent.limits:

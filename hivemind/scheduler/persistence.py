@@ -6,11 +6,12 @@ Each record is whole and replaces the one before it, so that nothing is counted 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from msgspec import Struct, field
 
+from hivemind.records import replace
 from hivemind.scheduler.accounts import NOTHING, POOL, Account, Budget, Spent, Unpriced
 from hivemind.scheduler.dispatcher import Dispatcher
 from hivemind.scheduler.events import AgentRecalled, BudgetWarned
@@ -20,14 +21,14 @@ from hivemind.scheduler.types import Priority
 from hivemind.scheduler.work import Work
 
 
-class AccountCounts(Struct, frozen=True):
+class AccountCounts(Struct, frozen=True, omit_defaults=True):
     """The counts of one account."""
 
     ever: Spent = field(default_factory=Spent)
     at_day: Spent = field(default_factory=Spent)
     at_run: Spent = field(default_factory=Spent)  # what `ever` was when the day, and the run, began
-    in_flight: Spent = field(default_factory=Spent)
-    """Known use of requests in flight; it counts as used if no later record is written."""
+    in_flight: Spent | None = None
+    """Known use of requests in flight, as earlier versions wrote it; it counts as used."""
     at_month: Spent | None = None  # likewise when the month began; None: an earlier version's, taken for the day's
 
 
@@ -65,9 +66,11 @@ class Unsaved(Struct, frozen=True):
 
     works: dict[str, Work | None] = field(default_factory=dict)
     """Work that goes on after the reply that began it, by id; None: it is forgotten."""
+    in_flight: dict[str, Spent | None] = field(default_factory=dict)
+    """Known use of an agent's requests in flight, which counts as used if no later record is written; None: nothing."""
 
     def __bool__(self) -> bool:
-        return bool(self.agents or self.tasks or self.forgotten or self.works)
+        return bool(self.agents or self.tasks or self.forgotten or self.works or self.in_flight)
 
 
 def take_unsaved(dispatcher: Dispatcher, most: int | None = None) -> Unsaved:
@@ -75,11 +78,12 @@ def take_unsaved(dispatcher: Dispatcher, most: int | None = None) -> Unsaved:
     agents, ledger, board = dispatcher.agents, dispatcher.ledger, dispatcher.tasks
     taken = set(islice(ledger.unsaved, most))
     ledger.unsaved -= taken
+    used = taken | set(islice(ledger.unsaved_use, most and most - len(taken)))
+    ledger.unsaved_use -= used
+    in_flight = {name: None if (agent := agents.find(name)) is None else ledger.use_in_flight(agent) for name in used}
     names = set(taken)
     for name in taken:
         agent = agents.find(name)
-        if agent is not None:
-            ledger.recount(agent)
         while agent is not None and (agent := agent.parent) is not None and agent.name not in names:
             names.add(agent.name)  # its subtree's account has changed too
     changed = [agent for name in names if (agent := agents.find(name)) is not None]
@@ -92,16 +96,22 @@ def take_unsaved(dispatcher: Dispatcher, most: int | None = None) -> Unsaved:
     seen = {agent.name: agent.last_seen for agent in changed if agent.last_seen > -math.inf}
     forgotten = frozenset(agents.forgotten)
     board.unsaved, agents.forgotten = {}, set()
-    return Unsaved(saved, seen, tasks, forgotten)
+    return Unsaved(saved, seen, tasks, forgotten, in_flight=in_flight)
 
 
 def restore(
-    dispatcher: Dispatcher, agents: Iterable[SavedAgent], tasks: Iterable[SavedTask], now: float, *, new_run: bool
+    dispatcher: Dispatcher,
+    agents: Iterable[SavedAgent],
+    tasks: Iterable[SavedTask],
+    in_flight: Mapping[str, Spent],
+    now: float,
+    *,
+    new_run: bool,
 ) -> None:
     """Go on from what was saved, the agents that were seen longest ago first; to be called before the first request.
 
-    `new_run`: the last run had come to its end. What was in flight when the last record was written counts as used, and
-    is to be saved as such at once.
+    `new_run`: the last run had come to its end. What was `in_flight` when the last record was written, by agent, counts
+    as used, and is to be saved as such at once.
     """
     ledger, events = dispatcher.ledger, dispatcher.events
     dispatcher.tasks.restore(tasks, now)
@@ -122,7 +132,11 @@ def restore(
         if pool.budget is not None:
             ledger.pool.budget = pool.budget
             ledger.pool_budgeted = True
-    ledger.unsaved = {name for name, saved in found.items() if saved.tree.in_flight != NOTHING}
+    for name, used in in_flight.items():
+        if (agent := dispatcher.agents.find(name)) is not None:
+            for account in agent.accounts:
+                account.ever = account.ever.plus(used)
+    ledger.unsaved = {name for name, saved in found.items() if saved.tree.in_flight is not None} | in_flight.keys()
     for saved in found.values():
         if saved.unpriced and (agent := dispatcher.agents.find(saved.name)) is not None:
             ledger.recall(agent, saved.unpriced)
@@ -168,7 +182,8 @@ def _reunite(dispatcher: Dispatcher, found: dict[str, SavedAgent], now: float) -
 
 
 def _set(account: Account, counts: AccountCounts) -> None:
-    account.ever, account.at_day, account.at_run = counts.ever.plus(counts.in_flight), counts.at_day, counts.at_run
+    account.ever = counts.ever.plus(counts.in_flight or NOTHING)
+    account.at_day, account.at_run = counts.at_day, counts.at_run
     account.at_month = counts.at_day if counts.at_month is None else counts.at_month
 
 
@@ -186,4 +201,4 @@ def _saved(agent: Agent) -> SavedAgent:
 
 
 def _counts(account: Account) -> AccountCounts:
-    return AccountCounts(account.ever.plus(NOTHING), account.at_day, account.at_run, account.so_far, account.at_month)
+    return AccountCounts(replace(account.ever), account.at_day, account.at_run, at_month=account.at_month)

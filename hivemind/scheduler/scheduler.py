@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler import persistence
-from hivemind.scheduler.accounts import POOL, Account, Period
+from hivemind.scheduler.accounts import POOL, Account, Period, Spent
 from hivemind.scheduler.admission.aimd import Gate
 from hivemind.scheduler.admission.circuit import CircuitState
 from hivemind.scheduler.admission.leasing import Leasing
@@ -278,10 +278,9 @@ class Scheduler(Dispatcher):
         self.events.append(ev.Progress(now, ticket.id, ticket.agent.name, lane.key, output_tokens))
 
     def _note_usage(self, lane: Lane, ticket: Ticket, so_far: Usage) -> None:
-        ticket.so_far = so_far
+        self.ledger.note_use(ticket, so_far)
         if so_far.weighted > ticket.shared:
             lane.queue.grow(ticket, so_far.weighted)
-        self.ledger.unsaved.add(ticket.agent.name)
 
     def succeed(
         self, now: float, ticket: Ticket, status: int, usage: Usage | None, computed: Computed | None = None
@@ -387,6 +386,7 @@ class Scheduler(Dispatcher):
     def leave_work(self, now: float, ticket: Ticket) -> None:
         """Note that the reply is over, and the work isn't."""
         ticket.so_far = None  # or a restart would count it, and then what the work states
+        self.ledger.unsaved_use.add(ticket.agent.name)
         self.works.asked_at[ticket.work] = now
         self.timers.set(now + UNASKED_S, ticket)
 
@@ -526,15 +526,22 @@ class Scheduler(Dispatcher):
     @property
     def has_unsaved(self) -> bool:
         """Whether something changed that a restart must know."""
-        return bool(self.ledger.unsaved or self.tasks.unsaved or self.works.unsaved)
+        ledger = self.ledger
+        return bool(ledger.unsaved or ledger.unsaved_use or self.tasks.unsaved or self.works.unsaved)
 
     def take_unsaved(self, most: int | None = None) -> persistence.Unsaved:
         """Return what changed since this was called last, of so many agents at `most`; the caller has to save it."""
         return replace(persistence.take_unsaved(self, most), works=self.works.take_unsaved())
 
     def restore(
-        self, agents: Iterable[persistence.SavedAgent], tasks: Iterable[SavedTask], now: float, *, new_run: bool
+        self,
+        agents: Iterable[persistence.SavedAgent],
+        tasks: Iterable[SavedTask],
+        in_flight: Mapping[str, Spent],
+        now: float,
+        *,
+        new_run: bool,
     ) -> None:
         """Go on from what was saved (:func:`.persistence.restore`), which is to be saved anew."""
-        persistence.restore(self, agents, tasks, now, new_run=new_run)
+        persistence.restore(self, agents, tasks, in_flight, now, new_run=new_run)
         self.ledger.unsaved.add(POOL)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from hivemind.scheduler.accounts import NOTHING, Account, Budget, Spent
+from hivemind.scheduler.accounts import Account, Budget
 from hivemind.scheduler.events import Arrived, AttemptFailed, BudgetState
 from hivemind.scheduler.faults import Fault
 from hivemind.scheduler.limits import Reservation
@@ -33,8 +33,8 @@ class TicketState(Enum):
 
 
 FINAL_STATUS = 400
-"""Of a refusal where trying again can't help. Every client that was measured asks once and shows the message; after a
-403 Codex asks six times and aider nine (docs/results-failures.md)."""
+"""Of a refusal where trying again can't help. Nearly every client that was measured asks once and shows the message;
+after a 403 Codex asks six times and aider nine (docs/results-failures.md)."""
 
 
 class Refusal(Struct, frozen=True):
@@ -99,8 +99,6 @@ class Agent:
     held: bool = False
     """Its tickets are left out of the queue's order: it is paused, short of budget, or its task waits."""
     in_flight: int = 0
-    so_far: Spent = field(default_factory=lambda: NOTHING)
-    """Its part of what its accounts count as the known use of requests in flight."""
     tickets: dict[int, Ticket] = field(default_factory=dict)  # all that aren't done
 
     def __post_init__(self) -> None:

@@ -14,7 +14,7 @@ from hivemind.store.store import Store
 
 EVERY_S = 0.3
 """Between two batches. With the time between two reports of a stream, a kill loses less than a second."""
-AGENTS_AT_ONCE = 100  # in one step of the loop, which takes about a millisecond
+AGENTS_AT_ONCE = 25  # in one step of the loop, which takes about a tenth of a millisecond
 
 
 class LedgerStore:
@@ -35,9 +35,11 @@ class LedgerStore:
         self._last = {run.agent: run for run in kept.runs}
         self._next_run = kept.next_run
         self._runs: dict[int, SavedRun] = {}
+        self._batch = SavedBatch()
+        """What is gathered for the store."""
         since = now - wall()
         tasks = [_shifted(task, since) for task in kept.tasks]
-        scheduler.restore(kept.agents, tasks, now, new_run=kept.clean)
+        scheduler.restore(kept.agents, tasks, kept.in_flight, now, new_run=kept.clean)
         scheduler.works.restore((name, replace(work, began_at=work.began_at + since)) for name, work in kept.works)
         if kept.day not in ("", day):
             scheduler.begin_period(now, "day")
@@ -90,22 +92,30 @@ class LedgerStore:
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
-        self._put(None)
+        self._gather(None)
+        self._hand_over()
 
     def _begin(self) -> None:
-        self._step(len(self._scheduler.ledger.unsaved))
+        ledger = self._scheduler.ledger
+        self._step(len(ledger.unsaved) + len(ledger.unsaved_use))
 
     def _step(self, left: int) -> None:
-        """Hand over what changed of so many agents, in steps between which traffic is served."""
-        self._put(AGENTS_AT_ONCE)
+        """Hand over what changed of so many agents, gathered in steps between which traffic is served."""
+        self._gather(AGENTS_AT_ONCE)
         if left > AGENTS_AT_ONCE:
             self.timer = self._loop.call_soon(self._step, left - AGENTS_AT_ONCE)
         else:
             self.timer = None
+            self._hand_over()
             self.look()  # more may have changed meanwhile
 
-    def _put(self, most: int | None) -> None:
-        if batch := self._take(most):
+    def _gather(self, most: int | None) -> None:
+        self._batch = self._take(most).over(self._batch)
+
+    def _hand_over(self) -> None:
+        """Hand what is gathered to the store, in one piece: its thread runs beside the event loop, and slows it."""
+        batch, self._batch = self._batch, SavedBatch()
+        if batch:
             self._store.put(batch)
 
     def _take(self, most: int | None = None) -> SavedBatch:
@@ -116,7 +126,9 @@ class LedgerStore:
             name: work and replace(work, began_at=wall - (now - work.began_at)) for name, work in unsaved.works.items()
         }
         tasks = {name: task and _shifted(task, wall - now) for name, task in unsaved.tasks.items()}
-        return SavedBatch(unsaved.agents, seen, tasks, unsaved.forgotten, works, runs, wall, self.day)
+        return SavedBatch(
+            unsaved.agents, seen, tasks, unsaved.forgotten, works, unsaved.in_flight, runs, wall, self.day
+        )
 
 
 def _shifted(task: SavedTask, by_s: float) -> SavedTask:

@@ -14,12 +14,14 @@ from msgspec.structs import asdict
 
 from hivemind import earlier
 from hivemind.records import replace
+from hivemind.scheduler.accounts import Spent
 from hivemind.scheduler.persistence import SavedAgent, Unsaved
 from hivemind.scheduler.tasks import OPEN, SavedTask
 from hivemind.scheduler.work import Work
 
 _log = logging.getLogger(__name__)
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 APPLICATION = 0x4869_7665  # marks the file as ours, in SQLite's header
@@ -53,7 +55,8 @@ PRAGMA user_version = {VERSION};
 
 _LEDGER = "CREATE TABLE IF NOT EXISTS ledger (id INTEGER PRIMARY KEY CHECK (id = 1), name TEXT NOT NULL)"
 _WORK = "CREATE TABLE IF NOT EXISTS work (id TEXT PRIMARY KEY, began REAL NOT NULL, record TEXT NOT NULL)"
-"""Earlier versions leave these two tables alone, so they need no step from one version to the next."""
+_IN_FLIGHT = "CREATE TABLE IF NOT EXISTS in_flight (agent TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID"
+"""Earlier versions leave these three tables alone, so they need no step from one version to the next."""
 
 
 class SavedRun(Struct, frozen=True):
@@ -86,22 +89,23 @@ class SavedBatch(Unsaved, frozen=True):
     clean: bool = False  # the run has come to its end
 
     def __bool__(self) -> bool:
-        return bool(self.forgotten or self.agents or self.tasks or self.works or self.runs or self.clean)
+        return bool(super().__bool__() or self.runs or self.clean)
 
     def over(self, earlier: SavedBatch) -> SavedBatch:
-        """Return one batch for both, with this one's records over the earlier ones."""
-        agents, seen = earlier.agents, earlier.seen
-        if self.forgotten:
-            agents = {name: saved for name, saved in agents.items() if name not in self.forgotten}
-            seen = {name: at for name, at in seen.items() if name not in self.forgotten}
+        """Return one batch for both, with this one's records over the earlier ones, which are used up by that: so it
+        takes no longer than this one is large."""
+        for name in self.forgotten:
+            for records in (earlier.agents, earlier.seen, earlier.in_flight):
+                records.pop(name, None)
         return replace(
             self,
-            agents=agents | self.agents,
-            seen=seen | self.seen,
-            tasks=earlier.tasks | self.tasks,
+            agents=_added(earlier.agents, self.agents),
+            seen=_added(earlier.seen, self.seen),
+            tasks=_added(earlier.tasks, self.tasks),
             forgotten=earlier.forgotten | self.forgotten,
-            works=earlier.works | self.works,
-            runs=earlier.runs | self.runs,
+            works=_added(earlier.works, self.works),
+            in_flight=_added(earlier.in_flight, self.in_flight),
+            runs=_added(earlier.runs, self.runs),
             day=self.day or earlier.day,
         )
 
@@ -116,6 +120,7 @@ class SavedState(Struct, frozen=True):
     day: str = ""  # the day that the counts of a day belong to; empty: there are none
     clean: bool = True  # the last run had come to its end
     works: tuple[tuple[str, Work], ...] = ()  # work that goes on after a reply, by id, the oldest first
+    in_flight: dict[str, Spent] = field(default_factory=dict)  # known use of requests that were in flight, by agent
 
 
 _FIELDS = SavedRun.__struct_fields__
@@ -149,6 +154,7 @@ def prepare(connection: sqlite3.Connection) -> bool:
         connection.executescript(f"BEGIN IMMEDIATE;{earlier.DATABASE_STEP}PRAGMA user_version = {VERSION};COMMIT;")
     connection.execute(_LEDGER)
     connection.execute(_WORK)
+    connection.execute(_IN_FLIGHT)
     return not tables
 
 
@@ -167,6 +173,12 @@ def write(connection: sqlite3.Connection, batch: SavedBatch) -> None:
             "UPDATE state SET day = CASE ?1 WHEN '' THEN day ELSE ?1 END, clean = ?2", (batch.day, batch.clean)
         )
         connection.executemany("DELETE FROM agents WHERE name = ?", ((name,) for name in batch.forgotten))
+        none = (name for name, used in batch.in_flight.items() if used is None)
+        connection.executemany("DELETE FROM in_flight WHERE agent = ?", ((n,) for n in (*batch.forgotten, *none)))
+        connection.executemany(
+            "INSERT OR REPLACE INTO in_flight VALUES (?, ?)",
+            ((name, _text(used)) for name, used in batch.in_flight.items() if used is not None),
+        )
         connection.executemany(
             "INSERT INTO agents VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET"
             " seen = max(seen, excluded.seen), decided = excluded.decided, record = excluded.record",
@@ -203,6 +215,7 @@ def load(connection: sqlite3.Connection, wall: float) -> SavedState:
         day, clean = connection.execute("SELECT day, clean FROM state").fetchone()
         agents = connection.execute("SELECT name, record FROM agents ORDER BY seen")
         works = connection.execute("SELECT id, record FROM work ORDER BY began").fetchall()
+        in_flight = connection.execute("SELECT agent, record FROM in_flight").fetchall()
         (last,) = connection.execute("SELECT max(id) FROM runs").fetchone()
         return SavedState(
             agents=tuple(_records("agent", SavedAgent, agents)),
@@ -212,6 +225,7 @@ def load(connection: sqlite3.Connection, wall: float) -> SavedState:
             next_run=(last or 0) + 1,
             day=day,
             clean=bool(clean),
+            in_flight=dict(zip((name for name, _ in in_flight), _records("use", Spent, in_flight), strict=True)),
         )
 
 
@@ -236,6 +250,11 @@ def runs(connection: sqlite3.Connection) -> Iterator[SavedRun]:
             yield msgspec.convert(dict(zip(_FIELDS, (number, name, words, *rest), strict=True)), SavedRun)
         except msgspec.ValidationError as error:
             raise NotOurs(f"has a run of {name!r} that can't be read ({error})") from None
+
+
+def _added(records: dict[K, T], more: dict[K, T]) -> dict[K, T]:
+    records.update(more)
+    return records
 
 
 def _prune(connection: sqlite3.Connection, wall: float) -> None:

@@ -15,14 +15,14 @@ from clients.installed import PATH
 from clients.kit import SUB_AGENT
 from clients.known import KEYS, PROMPT
 
+from benchmarks.planned.plan import Plan, Step
+from benchmarks.planned.provider import PlannedProvider
 from hivemind.host.proxy import Kept, Proxy
 from hivemind.prices import Prices
 from hivemind.proxy.server_protocol import ClientProtocol
 from hivemind.settings import Settings
 from hivemind.store.token_file import ControlKey
-from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import LatencyConfig, LimitConfig, MockConfig, ReplyConfig
-from hivemind_mock.provider.plan import Plan, Step
 from hivemind_mock.provider.serve import serving
 
 CLAUDE = ("claude", "-p", PROMPT, "--model", "claude-sonnet-4-5", "--allowedTools", "Bash", "Agent")
@@ -46,14 +46,14 @@ class Crew:
     latency: LatencyConfig = _USUAL
 
     @property
-    def provider(self) -> MockProvider:
+    def provider(self) -> PlannedProvider:
         """A new one, with a plan of shell commands and one sub-agent."""
         kind = "default" if self.command is CODEX else "general-purpose"
         steps = [Step(run=f"sleep 0.5; echo {turn}") for turn in range(self.turns)]
         steps.insert(1, Step(agent=SUB_AGENT, kind=kind))
         reply = ReplyConfig(tokens=60, spread=30, cache_read=0.8, cache_write=0.1)
         config = MockConfig(seed=7, limits=self.limits, latency=self.latency, reply=reply)
-        return MockProvider(config, plan=Plan((*steps, Step(say="All done."))))
+        return PlannedProvider(config, plan=Plan((*steps, Step(say="All done."))))
 
 
 def limited(**limits: object) -> LimitConfig:

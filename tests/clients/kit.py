@@ -19,13 +19,13 @@ from clients.known import KEYS, Tried
 from proxy.kit import Running, settings_for
 from starlette.types import ASGIApp
 
+from benchmarks.planned.plan import Plan, Step
+from benchmarks.planned.provider import PlannedProvider
 from hivemind.host.proxy import Kept, Proxy
 from hivemind.prices import Prices
 from hivemind.proxy.server_protocol import ClientProtocol
 from hivemind.store.token_file import ControlKey
-from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import LatencyConfig, MockConfig, ReplyConfig
-from hivemind_mock.provider.plan import Plan, Step
 from hivemind_mock.provider.serve import serving
 
 STARTS = ("direct", "sh -c", "wrapper", "npx")
@@ -76,7 +76,7 @@ class Cells:
 class Scene:
     """Everything that one try needs."""
 
-    mock: MockProvider
+    mock: PlannedProvider
     upstream: str
     proxy: Running
     place: Place
@@ -145,7 +145,7 @@ async def scene(
     steps = [Step(run="echo one > made.txt"), Step(say=END)]
     if client.kind is not None:
         steps[1:1] = [Step(agent=SUB_AGENT, kind=client.kind), Step(run="sleep 1")]
-    mock = MockProvider(config, plan=plan or Plan(tuple(steps)))
+    mock = PlannedProvider(config, plan or Plan(tuple(steps)))
     work, home = folder / "work", folder / "home"
     work.mkdir()
     home.mkdir()

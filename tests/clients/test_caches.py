@@ -15,16 +15,16 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from clients.installed import python_with
+from clients.installed import missing, python_with
 from proxy.kit import settings_for
 
+from benchmarks.planned.clock import FastLoop
+from benchmarks.planned.provider import PlannedProvider
 from hivemind.host.proxy import Kept, Proxy
-from hivemind.lab.simulate.clock import FastLoop
 from hivemind.prices import Prices
 from hivemind.proxy.server_protocol import ClientProtocol
 from hivemind.scheduler.admission import queue, warm_first
 from hivemind.world.snapshot import Totals
-from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import LatencyConfig, LimitConfig, MockConfig, ReplyConfig
 from hivemind_mock.provider.serve import serving
 
@@ -44,7 +44,7 @@ async def fleet(sdk: str) -> tuple[Totals, dict[str, dict[str, float]], list[int
         return offset_s + loop.time()
 
     replies, latency = ReplyConfig(cache=True), LatencyConfig(base_s=1.0, jitter_s=0.0, input_token_s=2e-5)
-    mock = MockProvider(MockConfig(limits=LIMITS, latency=latency, reply=replies), clock=loop.time, wall=wall)
+    mock = PlannedProvider(MockConfig(limits=LIMITS, latency=latency, reply=replies), clock=loop.time, wall=wall)
     prices = Prices()
     async with serving(mock) as upstream, contextlib.AsyncExitStack() as stack:
         proxy = Proxy(settings_for(f"{sdk}={upstream}", profile=sdk), wall=wall, prices=prices)
@@ -70,6 +70,9 @@ def both() -> dict[str, tuple[Totals, dict[str, dict[str, float]], list[int]]]:
 
 def test_the_order_saves_dollars_and_the_ledger_is_the_providers_account(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the order and without it; what was spent and lost agrees to the cent, and tokens with what the SDK saw."""
+    for sdk in SDKS:
+        if why := missing(python_with(sdk)):
+            pytest.skip(why)
     with_order = both()
     for module in (queue, warm_first):
         monkeypatch.setattr(module, "WORTH", math.inf)

@@ -17,9 +17,9 @@ from clients.kit import BESIDE, END, PRIVATE, SETTINGS, SHOWN, STARTS, Cells, Sc
 from clients.known import PROGRAMS, SDKS, Tried
 from clients.table import ANEW
 
+from benchmarks.planned.plan import Plan, Step
 from hivemind.records import replace
 from hivemind.scheduler.commands import SetCircuit
-from hivemind_mock.provider.plan import Plan, Step
 
 pytestmark = pytest.mark.clients
 CellsOf = Callable[[Tried, str], Cells]

@@ -17,10 +17,10 @@ from clients.known import FRAMEWORKS, Tried
 from clients.table import WORLDS
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from benchmarks.planned.plan import Plan, Step
 from hivemind.cli.agents import run as cli_run
 from hivemind.settings.sections import RetrySettings
 from hivemind_mock.provider.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
-from hivemind_mock.provider.plan import Plan, Step
 
 pytestmark = pytest.mark.clients
 COPIES = 3

@@ -44,9 +44,9 @@ def badly_tuned(folder: Path) -> Path:
     return _of_a_world(folder, "badly-tuned", rules, settings, turns=6)
 
 
-def slow(folder: Path) -> Path:
+def slow(folder: Path, turns: int = 10) -> Path:
     """A journal of a run at a slow provider."""
-    return _of_a_world(folder, "slow", Rules(Cost(6.0, 0.0, 0.0, 0.1)), {"max_concurrency": 4})
+    return _of_a_world(folder, "slow", Rules(Cost(6.0, 0.0, 0.0, 0.1)), {"max_concurrency": 4}, turns)
 
 
 def _of_a_world(folder: Path, name: str, rules: Rules, settings: dict[str, Any], turns: int = 10) -> Path:

@@ -48,7 +48,7 @@ def badly(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that takes long to search."""
-    return slow(tmp_path_factory.mktemp("long"))
+    return slow(tmp_path_factory.mktemp("long"), turns=40)
 
 
 @pytest.fixture(autouse=True)
@@ -171,8 +171,9 @@ def searching(journal: Path) -> Iterator[tuple[subprocess.Popen[str], list[str],
         seen = b""
         while b"searching 8 of 60" not in seen:
             seen += os.read(ours, 4096)
-        started = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        assert started
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        while not (started := children.read_text().split()):  # between two batches there are none
+            time.sleep(0.001)
         # A terminal that isn't read would block the program when it reports its progress.
         said = bytearray()
         reading = threading.Thread(target=_read_all, args=(ours, said), daemon=True)

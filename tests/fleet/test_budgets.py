@@ -13,9 +13,10 @@ from scheduler.driving import LANE, Hands, lane_config
 from hivemind.fleet.budget_member import BudgetMember, _budget
 from hivemind.fleet.budgets import CHUNK_S, BudgetDecision, BudgetReply
 from hivemind.records import replace
-from hivemind.scheduler.accounts import Account, Budget
+from hivemind.scheduler.accounts import Account, Budget, Spent
 from hivemind.scheduler.commands import BeginAgent, EndAgent, SetBudget
 from hivemind.scheduler.config import BudgetConfig, SchedulerConfig
+from hivemind.scheduler.persistence import SavedAgent
 from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import Request, Usage
 
@@ -28,7 +29,8 @@ class Proxy:
         self.name = name
         self.config = config
         self.starts = 0
-        self.saved: dict[str, object] = {}
+        self.saved: dict[str, SavedAgent] = {}
+        self.saved_use: dict[str, Spent] = {}
         self.start()
 
     def start(self, *, clean: bool = False) -> None:
@@ -37,12 +39,15 @@ class Proxy:
         self.hands = Hands(lane_config(slots=1000), config=SchedulerConfig(budget=self.config))
         self.hands.now = self.fleet.now
         scheduler = self.hands.scheduler
-        scheduler.restore(self.saved.values(), (), self.fleet.now, new_run=clean)  # type: ignore[arg-type]
+        scheduler.restore(self.saved.values(), (), self.saved_use, self.fleet.now, new_run=clean)
         self.sharing = scheduler.share_budgets(self.fleet.now)
         self.member = BudgetMember(self.name, f"{self.name}{self.starts}", self.name, self.config)
 
     def save(self) -> None:
-        self.saved |= self.hands.scheduler.take_unsaved().agents
+        unsaved = self.hands.scheduler.take_unsaved()
+        self.saved |= unsaved.agents
+        used = self.saved_use | unsaved.in_flight
+        self.saved_use = {name: spent for name, spent in used.items() if spent is not None}
 
     def sync(self, *, arrives: bool = True, answered: bool = True, leaving: bool = False) -> BudgetReply | None:
         """Report, and take the answer, unless one of the two is lost."""

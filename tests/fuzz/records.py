@@ -133,13 +133,23 @@ def several(data: bytes) -> None:
         require(line.isprintable(), "not a line", line)
 
 
-_TABLES = {"agents": 4, "tasks": 3, "runs": 11, "state": 3}
+_TABLES = {"agents": 4, "tasks": 3, "runs": 11, "state": 3, "in_flight": 2}
 
 
 @target(
     "database",
     [
-        *(b"agents\t", b"tasks\t", b"runs\t", b"state\t", b"\t1.5\t", b'{"name":"a"', b'"parent":"a"', b'"tokens":'),
+        *(
+            b"agents\t",
+            b"tasks\t",
+            b"runs\t",
+            b"state\t",
+            b"in_flight\t",
+            b"\t1.5\t",
+            b'{"name":"a"',
+            b'"parent":"a"',
+            b'"tokens":',
+        ),
         *(b"null", b'"spec":{"id":"t"', b'"state":"running"', b'"after":["t"]', b'"budget":{'),
         *(b"9223372036854775808", b"-1", b"\n"),
     ],
@@ -162,12 +172,14 @@ def database(data: bytes) -> None:
         schema.write(connection, schema.SavedBatch(wall=1.8e9, clean=True))
         again = schema.load(connection, 1.8e9)
         require(
-            (again.agents, again.tasks, again.runs) == (saved.agents, saved.tasks, saved.runs), "read again, it differs"
+            (again.agents, again.tasks, again.runs, again.in_flight)
+            == (saved.agents, saved.tasks, saved.runs, saved.in_flight),
+            "read again, it differs",
         )
     finally:
         connection.close()
     scheduler = Scheduler(SchedulerConfig(), random.Random(1).random)
-    scheduler.restore(saved.agents, saved.tasks, 1.0, new_run=saved.clean)
+    scheduler.restore(saved.agents, saved.tasks, saved.in_flight, 1.0, new_run=saved.clean)
     list(violations(scheduler, 1.0))
     scheduler.take_unsaved()
 

@@ -74,24 +74,14 @@ def test_retry_after_is_honoured_where_it_was(tmp_path: Path, pause_s: float, ex
     assert again_s == pytest.approx(expected_s)
 
 
-def test_a_timeout_is_learned_from_few_occasions_and_from_peers(tmp_path: Path) -> None:
+def test_a_timeout_is_learned_from_few_occasions(tmp_path: Path) -> None:
     """One client that repeated the request when it lost patience, and one that left after half a minute sharp."""
     first = [*leaves(0.0, 1, "a", after_s=7.3), *served(9.0, 2, "a", takes_s=2.0)]
     second = [*leaves(0.0, 3, "b", after_s=30.0), *served(40.0, 4, "b", size=9)]
     cancelled = [*leaves(0.0, 5, "c", after_s=3.7), *served(40.0, 6, "c", size=9)]
-    recording = recorded(tmp_path, of_client("x", [*first, *served(1.0, 7, "peer")]), of_client("y", second), cancelled)
+    recording = recorded(tmp_path, of_client("x", first), of_client("y", second), cancelled)
     clients = state(recording)
     assert [clients.timeout_s(name) for name in "abc"] == [pytest.approx(7.3), pytest.approx(30.0), None]
-    assert {state(recording, seed).timeout_s("peer") for seed in range(30)} == {None, 7.3}
-
-
-def test_peers_with_one_timeout_have_it_all_unless_one_waited_longer(tmp_path: Path) -> None:
-    """Two agents left after the same time, so the third would; had it waited longer, it wouldn't."""
-    impatient = [each for n in range(2) for each in leaves(n * 1.0, n, f"a{n}", after_s=60.0)]
-    for waited_s, expected in ((5.0, 60.0), (70.0, None)):
-        peer = served(0.0, 9, "b", takes_s=waited_s)
-        recording = recorded(tmp_path, of_client("x", [*impatient, *peer]))
-        assert state(recording).timeout_s("b") == expected
 
 
 def test_agents_that_die_and_those_that_go_on(tmp_path: Path) -> None:

@@ -90,17 +90,6 @@ def test_spells_are_found_where_they_were(*, circuit: bool) -> None:
     assert said.startswith("everything failed with 529 in 4 spells of about ")
 
 
-def test_regular_spells_come_again_after_as_long() -> None:
-    """Spells of 6 s every 40 s go on after the end of the recording."""
-    failures = fitted(world(lambda at, _: 1.0 if at % 40.0 >= 34.0 else 0.01))
-    assert failures.spells is not None
-    assert "every 40 s" in next(failures.sentences())
-    state = FailureState(failures, random.Random(1), draws=False)
-    failed = tried(state, [RECORDED_S + second for second in range(400)])
-    assert sum(failed) == pytest.approx(60, abs=12)
-    assert 9 <= sum(two and not one for one, two in pairwise(failed)) <= 14
-
-
 @pytest.mark.slow
 def test_load_is_found() -> None:
     """The share grows with the number in flight, and so it does in a simulation."""

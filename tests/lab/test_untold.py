@@ -100,28 +100,6 @@ def test_a_limit_of_requests_in_process_is_found(kind: FailureKind, delay_s: flo
     assert "limit of about 5 in flight" in sentence
 
 
-@pytest.mark.slow
-def test_attempts_that_fail_may_take_no_place() -> None:
-    """Where others are taken although these would fill all places, they don't."""
-    rng = random.Random(7)
-    sent: list[RequestAttempt] = []
-    ends: list[float] = []
-    for number, at in enumerate(busy(7, 300.0, 0.5)):
-        ends = [each for each in ends if each > at]
-        lasts_s = rng.uniform(0.5, 3.0)
-        if len(ends) >= 3:
-            sent.append(attempt(at, number, failure=Failure(FailureKind.RATE_LIMITED, True, 429, 2.0)))
-        elif rng.random() < 0.3:
-            sent.append(attempt(at, number, failure=Failure(FailureKind.DISCONNECTED, True, None, None)))
-            sent[-1][1].duration_s = lasts_s
-        else:
-            ends.append(at + lasts_s)
-            sent.append(attempt(at, number, lasts_s=lasts_s))
-    found = fitted(sent)
-    assert found.places is not None
-    assert (found.places.most, found.places.counts_failed) == (3, False)
-
-
 def test_refusals_by_chance_are_no_limit() -> None:
     """One in ten, whatever else was sent."""
     rng = random.Random(3)

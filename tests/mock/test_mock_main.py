@@ -69,8 +69,9 @@ def test_every_field_has_a_flag() -> None:
         (["--port", "99999"], "--port: must be a whole number from 0 to 65535, not '99999'"),
         (["--rmp", "5"], "--rmp: no such flag"),
         (["--cache-read", "0.6", "--cache-write", "0.6"], "--cache-read and --cache-write: add up to more than 1"),
-        (["--speed", "0"], "--speed: must be a number from 1 to 1000, not '0'"),
+        (["--speed", "60"], "--speed: is no longer a flag"),
         (["--words", "french"], "--words: must be one of"),
+        (["--plan", "steps.yaml"], "--plan: is no longer a flag; `benchmarks.planned` of the source"),
     ],
 )
 def test_bad_input_is_one_clear_line(argv: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,7 +92,7 @@ def test_it_serves_until_a_signal_comes(capsys: pytest.CaptureFixture[str]) -> N
             return super().write(text)
 
     with contextlib.redirect_stdout(Out()):
-        assert main(["--scenario", "micro-5", "--format", "any", "--speed", "2", "--port", "0"]) == 0
+        assert main(["--scenario", "micro-5", "--format", "any", "--port", "0"]) == 0
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert main(["--port", str(taken.getsockname()[1])]) == 1
     assert capsys.readouterr().err.startswith("hivemind-mock: can't listen: ")

@@ -88,22 +88,3 @@ def test_what_is_read_counts_only_where_the_provider_counts_it(play: Any) -> Non
         assert "error" in await ask(client, chat, "/v1/chat/completions")
 
     play(MockConfig(reply=ReplyConfig(cache=True), limits=LimitConfig(itpm=9_000)), scene)
-
-
-def test_its_account_tells_what_was_lost(play: Any) -> None:
-    """By agent and by key, in dollars: what expired, and what another model had."""
-
-    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> None:
-        await ask(client, marked(LONG), "/agent/ann/v1/messages")
-        await asyncio.sleep(301)
-        await ask(client, marked(LONG), "/agent/ann/v1/messages")
-        await ask(client, {**marked(LONG, MORE), "metadata": {"user_id": "bob"}})
-        await ask(client, {**marked(LONG, MORE), "metadata": {"user_id": "bob"}, "model": "claude-opus-5-5"})
-        account = (await client.get("/_mock/account")).json()
-        sums = {who: (each["lost"], each["switched"]) for who, each in account.items()}
-        assert sums["ann"] == pytest.approx((4_000 * (2.5 - 0.1) / 1e6, 0.0))
-        assert sums["bob"] == pytest.approx((0.0, 6_000 * (5.0 - 0.2) / 1e6))
-        (key,) = account.keys() - {"ann", "bob"}
-        assert account[key]["dollars"] == pytest.approx(account["ann"]["dollars"] + account["bob"]["dollars"])
-
-    play(CACHES, scene)

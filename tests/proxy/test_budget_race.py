@@ -113,5 +113,10 @@ async def test_a_budget_in_dollars_has_prices_from_the_first_request_on() -> Non
                 second = await web.post(f"{url}/agent/alice/v1/messages", content=BODY)
                 assert (first.status_code, second.status_code) == (200, 400)
                 assert "of $0.0001 used this run" in second.json()["error"]["message"]
+                # After a 400 it would ask again, up to five times, without some of its features.
+                told = {"user-agent": "claude-cli/2.1.332 (external, sdk-cli)"}
+                third = await web.post(f"{url}/agent/alice/v1/messages", content=BODY, headers=told)
+                assert (third.status_code, third.json()["error"]["type"]) == (402, "billing_error")
+                assert third.headers["x-should-retry"] == "false"
         finally:
             await proxy.aclose()

@@ -296,7 +296,7 @@ def test_after_a_restart_tasks_mean_the_same_for_their_agents() -> None:
     end(hands, "f", ok=False)
     kept = hands.scheduler.take_unsaved()
     after = Hands(lane_config(slots=9))
-    after.scheduler.restore(kept.agents.values(), filter(None, kept.tasks.values()), 0.0, new_run=False)
+    after.scheduler.restore(kept.agents.values(), filter(None, kept.tasks.values()), {}, 0.0, new_run=False)
     after.gather()
     assert [event.task for event in after.seen(TaskAdded)] == ["a", "b", "f", "g", "n"]
     assert [event.state for event in after.seen(TaskChanged)] == ["ready", "waiting", "failed", "blocked", "ready"]
@@ -317,7 +317,7 @@ def test_a_paused_task_may_start_once_its_window_is_whole() -> None:
     hands.apply(RetryTask("c"))
     hands.wait(40.0)
     kept, after = hands.scheduler.take_unsaved(), Hands(lane_config(slots=9))
-    after.scheduler.restore((), filter(None, kept.tasks.values()), hands.now, new_run=False)
+    after.scheduler.restore((), filter(None, kept.tasks.values()), {}, hands.now, new_run=False)
     for each in (hands, after):
         assert [state(each, name) for name in "abc"] == ["paused", "paused", "ready"]
         each.until(100.0)
@@ -335,7 +335,7 @@ def test_a_span_counts_from_when_a_task_is_first_eligible() -> None:
     hands.apply(ClaimTask("b", "r"))
     hands.apply(FinishTask("b", False, "exit code 1", again=True))
     kept, after = hands.scheduler.take_unsaved(), Hands(lane_config(slots=9))
-    after.scheduler.restore((), filter(None, kept.tasks.values()), hands.now, new_run=False)
+    after.scheduler.restore((), filter(None, kept.tasks.values()), {}, hands.now, new_run=False)
     after.scheduler.tasks.epoch = 1000.0
     for each in (hands, after):
         found = [each.scheduler.tasks["b"].spec.deadline]

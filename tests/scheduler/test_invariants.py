@@ -182,7 +182,7 @@ class Histories(RuleBasedStateMachine):
         self.budgets: dict[str | None, tuple[BudgetState, ...]] = {}
         self.moved: Counter[tuple[str | None, bool]] = Counter()
         """What requests in flight had used when the proxy died, by agent."""
-        self.disk: tuple[dict[str, SavedAgent], dict[str, SavedTask]] = {}, {}
+        self.disk: tuple[dict[str, SavedAgent], dict[str, SavedTask], dict[str, Spent | None]] = {}, {}, {}
         self.patches: list[Any] = [
             mock.patch.object(LaneQueue, "pick", self.picked(LaneQueue.pick)),
             mock.patch.multiple(lane_module, KEPT=4, UNPROVEN_KEPT=3),
@@ -376,11 +376,13 @@ class Histories(RuleBasedStateMachine):
     @rule()
     def save(self) -> None:
         """As the store does, whole records one after the other."""
-        agents, tasks = self.disk
+        agents, tasks, in_flight = self.disk
         records = self.hands.scheduler.take_unsaved()
         for name in records.forgotten:
             agents.pop(name, None)
+            in_flight.pop(name, None)
         agents.update(records.agents)
+        in_flight.update(records.in_flight)
         for name, task in records.tasks.items():
             if task is None:
                 tasks.pop(name, None)
@@ -398,7 +400,9 @@ class Histories(RuleBasedStateMachine):
         hands.reference.held, hands.reference.stopped = model.held, model.stopped
         hands.scheduler = Scheduler(last.config, last._draw)
         hands.scheduler.leasing = last.leasing
-        hands.scheduler.restore(self.disk[0].values(), self.disk[1].values(), hands.now, new_run=new_run)
+        agents, tasks, in_flight = self.disk
+        used = {name: spent for name, spent in in_flight.items() if spent is not None}
+        hands.scheduler.restore(agents.values(), tasks.values(), used, hands.now, new_run=new_run)
         hands.lane = hands.scheduler.open_lane(hands.now, LANE, hands.first)
         self.earlier += self.hands.log
         self.hands.log, self.tickets, self.hands.ending = [], [], []

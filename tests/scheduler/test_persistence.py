@@ -30,17 +30,22 @@ class Disk:
 
     agents: dict[str, SavedAgent] = field(default_factory=dict)
     tasks: dict[str, SavedTask] = field(default_factory=dict)
+    in_flight: dict[str, Spent] = field(default_factory=dict)
 
-    def after(self, scheduler: Scheduler) -> Disk:
-        """With all that has changed."""
-        unsaved = scheduler.take_unsaved()
-        tasks = self.tasks | unsaved.tasks
-        return Disk(self.agents | unsaved.agents, {name: task for name, task in tasks.items() if task is not None})
+    def after(self, scheduler: Scheduler, most: int | None = None) -> Disk:
+        """With all that has changed, of so many agents at `most`."""
+        unsaved = scheduler.take_unsaved(most)
+        tasks, used = self.tasks | unsaved.tasks, self.in_flight | unsaved.in_flight
+        return Disk(
+            self.agents | unsaved.agents,
+            {name: task for name, task in tasks.items() if task is not None},
+            {name: spent for name, spent in used.items() if spent is not None},
+        )
 
     def revived(self, *, new_run: bool = False) -> Hands:
         """A scheduler that goes on from it."""
         hands = fresh()
-        hands.scheduler.restore(self.agents.values(), self.tasks.values(), 0.0, new_run=new_run)
+        hands.scheduler.restore(self.agents.values(), self.tasks.values(), self.in_flight, 0.0, new_run=new_run)
         return hands
 
 
@@ -238,14 +243,32 @@ def test_a_part_at_a_time() -> None:
     tickets = {name: hands.arrive(name) for name in ("a", "b", "c", "d")}
     for number, ticket in enumerate(tickets.values()):
         hands.scheduler.progress(0.0, ticket, 1, Usage(1024 << number))
-    saved = dict(hands.scheduler.take_unsaved(3).agents)
-    assert len(saved) == 4
+    unsaved = hands.scheduler.take_unsaved(3)
+    assert (len(unsaved.agents), len(unsaved.in_flight)) == (4, 3)
+    disk = Disk(dict(unsaved.agents), in_flight={name: used for name, used in unsaved.in_flight.items() if used})
     hands.apply(cmd.BeginAgent("d", "a"))
-    while unsaved := hands.scheduler.take_unsaved(1):
-        assert len(unsaved.agents) <= 3
-        saved |= unsaved.agents
-    assert saved.pop(POOL).own.in_flight.dollars == 15
-    assert {name: agent.tree.in_flight.dollars for name, agent in saved.items()} == {"a": 9, "b": 2, "c": 4, "d": 8}
+    while hands.scheduler.has_unsaved:
+        before, disk = disk, disk.after(hands.scheduler, 1)
+        assert sum(before.agents.get(name) != agent for name, agent in disk.agents.items()) <= 3
+    assert {name: used.dollars for name, used in disk.in_flight.items()} == {"a": 1, "b": 2, "c": 4, "d": 8}
+    scheduler = disk.revived().scheduler
+    assert scheduler.ledger.pool.ever.dollars == 15
+    trees = {name: agent_of(scheduler, name).tree.ever.dollars for name in tickets}
+    assert trees == {"a": 9, "b": 2, "c": 4, "d": 8}
+
+
+def test_what_earlier_versions_saved_of_requests_in_flight() -> None:
+    """It stood in the counts of each account. It is used once, and saved as such."""
+    hands = fresh()
+    hands.succeed(hands.arrive("a"), Usage(10, 0, 0, 0))
+    agents = Disk().after(hands.scheduler).agents
+    for name, saved in agents.items():
+        own, tree = (replace(counts, in_flight=Spent(4)) for counts in (saved.own, saved.tree))
+        agents[name] = replace(saved, own=own, tree=tree)
+    for disk in (Disk(agents), Disk(agents).after(Disk(agents).revived().scheduler)):
+        scheduler = disk.revived().scheduler
+        a = agent_of(scheduler, "a")
+        assert [account.ever.tokens for account in (a.own, a.tree, scheduler.ledger.pool)] == [14, 14, 14]
 
 
 def used_up() -> Disk:
@@ -282,7 +305,7 @@ def test_the_settings_budget_is_not_a_decision() -> None:
     hands.succeed(hands.arrive("a"), Usage(500, 0, 0, 0))
     disk = Disk().after(hands.scheduler)
     again = fresh(BudgetConfig(tokens=400, per="ever"))
-    again.scheduler.restore(disk.agents.values(), (), 0.0, new_run=True)
+    again.scheduler.restore(disk.agents.values(), (), {}, 0.0, new_run=True)
     refusal = again.arrive("a").refusal
     assert refusal is not None
     assert refusal.budget is not None
@@ -296,7 +319,7 @@ def test_an_agent_of_earlier_runs_is_not_live() -> None:
     hands.apply(cmd.PauseAgent("a", True))
     again = Hands(lane_config(slots=50), config=SchedulerConfig(max_agents=1))
     disk = Disk().after(hands.scheduler)
-    again.scheduler.restore(disk.agents.values(), (), 0.0, new_run=True)
+    again.scheduler.restore(disk.agents.values(), (), {}, 0.0, new_run=True)
     assert again.scheduler.agents["a"].paused
     assert again.arrive("b").state is TicketState.IN_FLIGHT
 

@@ -102,7 +102,7 @@ class Night:
         self.crashes += 1
         self.scheduler = Scheduler(SchedulerConfig(), self.random.random)
         shuffled = self.random.sample(list(self.disk.tasks.values()), len(self.disk.tasks))
-        self.scheduler.restore((), shuffled, 0.0, new_run=False)
+        self.scheduler.restore((), shuffled, {}, 0.0, new_run=False)
         check(self.scheduler.tasks.values())
 
     # --- Runners --------------------------------------------------------------------------------------------------

@@ -15,6 +15,8 @@ from random import Random
 
 from scheduler.driving import LANE
 
+from benchmarks.planned.caches import AgentCaches, AgentFound
+from benchmarks.planned.tally import cost
 from hivemind.prices import prices_at
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.admission.warmth import CACHING, HOUR_S, STEP
@@ -22,8 +24,7 @@ from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import Failure, FailureKind, Request, Usage, WindowKind, WindowReading
-from hivemind_mock.provider.cache import Found, Prompt, PromptCaches
-from hivemind_mock.provider.tally import cost
+from hivemind_mock.provider.cache import Prompt
 
 MODELS = {
     "anthropic": ("claude-sonnet-5-5", "claude-opus-5-5"),
@@ -113,7 +114,7 @@ class World:
         names, self._caching = map(str, range(self.agents)), CACHING[self.provider]
         self._workers = [Worker(*each) for each in zip(names, prompts, thinks, grows, answers, strict=True)]
         self._draw, self._left, self._left_at = draw, self.itpm, 0.0
-        self._caches, self._choose = PromptCaches(), Random(-1 - self.seed)
+        self._caches, self._choose = AgentCaches(), Random(-1 - self.seed)
         self._scheduler = Scheduler(SchedulerConfig(), lambda: 0.0)
         self._scheduler.open_lane(
             0.0,
@@ -124,7 +125,7 @@ class World:
                 count_cache_reads=False,
             ),
         )
-        self._heap: list[tuple[float, int, str, Worker | tuple[Ticket, Usage, Found]]] = []
+        self._heap: list[tuple[float, int, str, Worker | tuple[Ticket, Usage, AgentFound]]] = []
         self._numbers, now = 0, 0.0
         for worker in self._workers:
             worker.model = MODELS[self.provider][0]
@@ -147,11 +148,11 @@ class World:
                 self.minutes = now / 60
         return self
 
-    def _at(self, at: float, what: str, about: Worker | tuple[Ticket, Usage, Found]) -> None:
+    def _at(self, at: float, what: str, about: Worker | tuple[Ticket, Usage, AgentFound]) -> None:
         self._numbers += 1
         heapq.heappush(self._heap, (at, self._numbers, what, about))
 
-    def _happens(self, now: float, what: str, about: Worker | tuple[Ticket, Usage, Found]) -> None:
+    def _happens(self, now: float, what: str, about: Worker | tuple[Ticket, Usage, AgentFound]) -> None:
         if isinstance(about, Worker):
             if what == "first sends":
                 about.since = now
@@ -197,7 +198,7 @@ class World:
         automatic = self._caching.automatic
         prompt = worker.asks(HOUR_S if hour else self._caching.kept_s, STEP if automatic else 1)
         where = "key", worker.model
-        found = self._caches.look(now, where, worker.name, prompt)
+        found = self._caches.look_for(worker.name, now, where, prompt)
         new, answer = round(worker.prompt) - found.read, worker.answers[worker.done]
         self._refill(now)
         if self.itpm and self._left < 0.9 * min(new, self.itpm) - 1:
@@ -211,7 +212,7 @@ class World:
         self.written_again += found.lost > 0
         written = 0 if automatic else found.written  # in their usage writes aren't told from other input
         usage = Usage(new - written, found.read, written, int(answer), found.written_1h if written else 0)
-        self._book(worker, usage, found, self._caches.look(worker.since, where, worker.name, prompt))
+        self._book(worker, usage, found, self._caches.look_for(worker.name, worker.since, where, prompt))
         first_s = 1 + new * 2e-5
         self._at(now + first_s, "begins", (ticket, usage, found))
         self._at(now + first_s + answer * 0.012, "ends", (ticket, usage, found))
@@ -220,7 +221,7 @@ class World:
         if worker.prompt > self.sizes[2]:
             worker.prompt = self._draw.uniform(self.sizes[0], self.sizes[0] * 4 / 3)
 
-    def _book(self, worker: Worker, usage: Usage, found: Found, when_sent: Found) -> None:
+    def _book(self, worker: Worker, usage: Usage, found: AgentFound, when_sent: AgentFound) -> None:
         """Enter what a request costs, and what it wouldn't have, in the provider's account."""
         written = (
             ("cache_write_1h" if usage.cache_write_1h_tokens else "cache_write")

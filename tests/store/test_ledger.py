@@ -219,17 +219,25 @@ async def test_without_being_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         proxy.engine.first_content(stream, Usage(3, 0, 0, 0))
         proxy.engine.progress([(stream, 1, Usage(3, 0, 0, 1))])
         assert proxy.kept.store is not None
-        found: dict[str, tuple[int, int]] = {}
-        while found.get("a", (0, 0)) != (10, 4) or len(found) < 7:
-            await asyncio.sleep(0.001)
-            agents = _read(proxy.kept.store.path)
-            found = {name: (own["ever"]["tokens"], own["in_flight"]["tokens"]) for name, own in agents.items()}
-        assert found[""] == (15, 4)
+        path, used_up = proxy.kept.store.path, {"": 15, "a": 10, **dict.fromkeys("bcdef", 1)}
+        await _written(path, used_up, {"a": 4})
+        proxy.engine.succeed(stream, 200, Usage(3, 0, 0, 2))
+        await _written(path, used_up | {"": 20, "a": 15}, {})
 
 
-def _read(path: Path) -> dict[str, dict[str, dict[str, int]]]:
+async def _written(path: Path, *expected: dict[str, int]) -> None:
+    """Wait until the file says that, as :func:`_read` returns it."""
+    while _read(path) != expected:  # noqa: ASYNC110 - another thread writes it
+        await asyncio.sleep(0.001)
+
+
+def _read(path: Path) -> tuple[dict[str, int], dict[str, int]]:
+    """The tokens that each agent has used, and that its requests in flight have."""
     with contextlib.closing(sqlite3.connect(path)) as database:
-        return {name: json.loads(text)["own"] for name, text in database.execute("SELECT name, record FROM agents")}
+        agents = database.execute("SELECT name, record FROM agents")
+        ever = {name: json.loads(text)["own"]["ever"]["tokens"] for name, text in agents}
+        rows = database.execute("SELECT agent, record FROM in_flight")
+        return ever, {name: json.loads(text)["tokens"] for name, text in rows}
 
 
 async def test_who_is_forgotten(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """How recorded clients and agents react to errors and to waiting: whether they repeat a request and when, when they
 lose patience, whether agents go on after an error, and how long they think.
 
-What an agent did itself counts; of an agent that met nothing of the kind it is assumed that it does as another agent of
-the same client, chosen at random.
+What an agent did itself counts; of an agent that met no error it is assumed that it does as another agent of the same
+client, chosen at random.
 """
 
 from __future__ import annotations
@@ -55,11 +55,8 @@ class Agent(Struct, frozen=True):
     after_leaving: Habit | None
     survives: bool | None
     """It went on after an error that its client didn't repeat."""
-    survives_leaving: bool | None
     timeout_s: float | None
     """Its client leaves after so long."""
-    longest_s: float
-    """It waited so long for an answer."""
     thinks_s: tuple[float, ...]
     """From the end of a request to its next one."""
 
@@ -98,9 +95,7 @@ def _agent(mine: Sequence[RequestStep], repeated: set[int], timeout_s: float | N
         after_errors=_habit(mine, repeated, ("failed", "refused")),
         after_leaving=_habit(mine, repeated, ("left",)),
         survives=_goes_on([each for each in given_up if each.end != "left"]),
-        survives_leaving=_goes_on([each for each in given_up if each.end == "left"]),
         timeout_s=timeout_s,
-        longest_s=max((each.ended_at - each.at for each in mine if each.end not in ("left", "open")), default=0.0),
         thinks_s=tuple(delay_s for each in mine if (delay_s := _thinks_s(each)) is not None),
     )
 
@@ -164,24 +159,19 @@ class ClientState(Struct):
     seed: int
     draws: bool
     """Times between requests are drawn anew, rather than as recorded."""
-    _peers: dict[str, list[Agent]] = field(default_factory=dict)
-    _timeouts_s: dict[str, float | None] = field(default_factory=dict)
     _survive: dict[tuple[str, bool], bool] = field(default_factory=dict)
     _habits: dict[tuple[str, bool], Habit] = field(default_factory=dict)
 
     def timeout_s(self, name: str) -> float | None:
-        """Return after how long an agent's client leaves; None: it doesn't."""
-        if name not in self._timeouts_s:
-            self._timeouts_s[name] = self._timeout_s(name)
-        return self._timeouts_s[name]
+        """Return after how long an agent's client leaves; None: it doesn't, or never had to wait for so long."""
+        agent = self.fitted.agents.get(name)
+        return None if agent is None else agent.timeout_s
 
     def survives(self, name: str, *, left: bool) -> bool:
         """Return whether an agent goes on after a request that ended with an error, or that its client left."""
         key = name, left
         if key not in self._survive:
-            found = self._seen(name, 1, lambda agent: agent.survives_leaving) if left else None
-            if found is None:
-                found = self._seen(name, 2, lambda agent: agent.survives)
+            found = self._seen(name, 2, lambda agent: agent.survives)
             self._survive[key] = left if found is None else found
         return self._survive[key]
 
@@ -213,36 +203,13 @@ class ClientState(Struct):
             return delay_s
         return agent.thinks_s[int(luck(self.seed, request.number, 2000) * len(agent.thinks_s))]
 
-    def _timeout_s(self, name: str) -> float | None:
-        agent = self.fitted.agents.get(name)
-        if agent is None or agent.timeout_s is not None:
-            return None if agent is None else agent.timeout_s
-        if agent.after_leaving is not None:
-            return None  # it left at other times
-        same = [each for each in self._alike(name) if each.after_leaving is None or each.timeout_s is not None]
-        impatient = [each.timeout_s for each in same if each.timeout_s is not None]
-        if not impatient:
-            return None
-        if len(impatient) >= 2 and max(impatient) - min(impatient) <= _SAME * max(impatient):
-            common = median(impatient)
-            # All clients of a kind leave after the same time, unless one of them waited for longer.
-            return common if max(each.longest_s for each in same) <= common * (1 + _SAME) else None
-        found = same[int(luck(self.seed, _number(name), 3) * len(same))].timeout_s
-        return found if found is not None and agent.longest_s <= found else None
-
     def _habit(self, name: str, left: bool) -> Habit:
         key = name, left
         if key not in self._habits:
             of: Callable[[Agent], Habit | None] = (
                 (lambda agent: agent.after_leaving) if left else (lambda agent: agent.after_errors)
             )
-            found = self._seen(name, 4 + left, of) or Habit(0)
-            if found.most:
-                # Those that repeat do so equally often; one that was answered soon didn't show how often.
-                alike = [habit for each in self._alike(name) if (habit := of(each)) is not None and habit.most]
-                most = max(alike, key=lambda each: each.most, default=found)
-                found = Habit(max(found.most, most.most), (*found.pauses, *most.pauses[len(found.pauses) :]))
-            self._habits[key] = found
+            self._habits[key] = self._seen(name, 4 + left, of) or Habit(0)
         return self._habits[key]
 
     def _seen(self, name: str, purpose: int, of: Callable[[Agent], T | None]) -> T | None:
@@ -250,19 +217,12 @@ class ClientState(Struct):
         agent = self.fitted.agents.get(name)
         if agent is not None and (own := of(agent)) is not None:
             return own
-        for others in (self._alike(name), list(self.fitted.agents.values())):
+        known = self.fitted.agents.values()
+        for others in ([each for each in known if agent is None or each.client == agent.client], known):
             found = [each for other in others if (each := of(other)) is not None]
             if found:
                 return found[int(luck(self.seed, _number(name), purpose) * len(found))]
         return None
-
-    def _alike(self, name: str) -> list[Agent]:
-        """Return the agents of the same client."""
-        agent = self.fitted.agents.get(name)
-        client = "" if agent is None else agent.client
-        if client not in self._peers:
-            self._peers[client] = [each for each in self.fitted.agents.values() if each.client == client]
-        return self._peers[client]
 
 
 def _number(name: str) -> int:

@@ -13,7 +13,6 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean
 
 from msgspec import Struct
 
@@ -33,7 +32,6 @@ _MARGIN = 4.0
 """A cause must make them more likely by this much in logarithms than a simpler one."""
 _FEW = 3
 """Fewer failures are chance."""
-_LEAST_WEIGHT = 0.02
 _POISONED = 0.01
 """A request that failed always is at fault if so many or fewer were expected to by chance."""
 
@@ -54,8 +52,6 @@ class Failures(Struct, frozen=True):
     """Attempts outside of spells."""
     recorded: tuple[float, float]
     """When the recording began and ended."""
-    alternatives: Sequence[tuple[float, Failures]] = ()
-    """Other explanations, each with its likelihood relative to this one's."""
 
     def sentences(self) -> Iterator[str]:
         """Say what was found."""
@@ -81,16 +77,13 @@ class Failures(Struct, frozen=True):
         return self.rate if self.load is None else self.load.share(in_flight)
 
     def drawn(self, rng: random.Random) -> Failures:
-        """Return others that the recording allows as well, perhaps with another explanation."""
-        weights = [1.0, *(weight for weight, _ in self.alternatives)]
-        (found,) = rng.choices([self, *(each for _, each in self.alternatives)], weights)
-        failed = len(found.chance)
+        """Return others that the recording allows as well."""
+        failed = len(self.chance)
         return replace(
-            found,
-            rate=rng.betavariate(failed + 0.5, max(0, found.tried - failed) + 0.5) if failed else 0.0,
-            load=found.load and found.load.drawn(rng),
-            spells=found.spells and found.spells.drawn(rng),
-            alternatives=(),
+            self,
+            rate=rng.betavariate(failed + 0.5, max(0, self.tried - failed) + 0.5) if failed else 0.0,
+            load=self.load and self.load.drawn(rng),
+            spells=self.spells and self.spells.drawn(rng),
         )
 
 
@@ -108,25 +101,21 @@ def fit_failures(taken: Sequence[RequestAttempt], began_at: float, recorded_s: f
     others = [(request, one) for request, one in taken if not request.at_fault and not _is_own_fault(one)]
     outcomes = [Outcome(one.granted_at, one.failure is not None, one.in_flight) for _, one in others]
 
-    def failures(load: Load | None, spells: Spells | None) -> Failures:
-        inside = [spells is not None and spells.within(one.granted_at) for _, one in others]
-        failed = [(pair, within) for pair, within in zip(others, inside, strict=True) if pair[1].failure is not None]
-        chance = [pair for pair, within in failed if not within]
-        tried = len(inside) - sum(inside)
-        return Failures(
-            rate=len(chance) / max(1, tried),
-            load=load,
-            spells=spells,
-            chance=chance,
-            in_spells=[pair for pair, within in failed if within],
-            requests=requests,
-            tried=tried,
-            recorded=(began_at, began_at + recorded_s),
-        )
-
-    found = [(weight, failures(*each)) for weight, each in _explanations(outcomes, began_at, recorded_s)]
-    (_, best), *rest = found
-    return replace(best, alternatives=tuple(rest))
+    load, spells = _explanation(outcomes, began_at, recorded_s)
+    inside = [spells is not None and spells.within(one.granted_at) for _, one in others]
+    failed = [(pair, within) for pair, within in zip(others, inside, strict=True) if pair[1].failure is not None]
+    chance = [pair for pair, within in failed if not within]
+    tried = len(inside) - sum(inside)
+    return Failures(
+        rate=len(chance) / max(1, tried),
+        load=load,
+        spells=spells,
+        chance=chance,
+        in_spells=[pair for pair, within in failed if within],
+        requests=requests,
+        tried=tried,
+        recorded=(began_at, began_at + recorded_s),
+    )
 
 
 # --- By request ---------------------------------------------------------------------------------------------------
@@ -186,29 +175,23 @@ class _Chance(Struct, frozen=True):
         return sum(log_likelihood(each, [self.share] * len(each)) for each in segments)
 
 
-def _explanations(
-    outcomes: Sequence[Outcome], began_at: float, recorded_s: float
-) -> list[tuple[float, tuple[Load | None, Spells | None]]]:
-    """Return the best explanation with weight 1, and the others that are about as good by their weights."""
+def _explanation(outcomes: Sequence[Outcome], began_at: float, recorded_s: float) -> tuple[Load | None, Spells | None]:
+    """Return the load or the spells that explain failures best; neither where chance does."""
     if sum(one.failed for one in outcomes) < _FEW:
-        return [(1.0, (None, None))]
+        return None, None
     folds = [_split(outcomes, part) for part in range(_PARTS)]
     scores = [0.0] * 3
     for train, test in folds:
         chance = _Chance(share_failed([one for each in train for one in each]))
         for index, model in enumerate((chance, fit_load(train), fit_chain(train, recorded_s))):
             scores[index] += (model or chance).score([test])
-    found: list[tuple[float, tuple[Load | None, Spells | None]]] = [(scores[0] + _MARGIN, (None, None))]
-    if scores[1] > scores[0] and (load := fit_load([outcomes])) is not None:
-        found.append((scores[1], (load, None)))
-    chain = fit_chain([outcomes], recorded_s) if scores[2] > scores[0] else None
+    best = scores[0] + _MARGIN
+    chain = fit_chain([outcomes], recorded_s) if scores[2] > best else None
     spells = None if chain is None else spells_of(chain, outcomes, began_at)
     if spells is not None:
-        found.append((scores[2], (None, spells)))
-    found.sort(key=lambda each: each[0], reverse=True)
-    most = found[0][0]
-    weighed = [(math.exp(score - most), each) for score, each in found]
-    return [(weight, each) for weight, each in weighed if weight >= _LEAST_WEIGHT]
+        best = scores[2]
+    load = fit_load([outcomes]) if scores[1] > best else None
+    return (load, None) if load is not None else (None, spells)
 
 
 def _split(outcomes: Sequence[Outcome], part: int) -> tuple[list[Sequence[Outcome]], Sequence[Outcome]]:
@@ -223,8 +206,7 @@ def _split(outcomes: Sequence[Outcome], part: int) -> tuple[list[Sequence[Outcom
 def _said_of_spells(spells: Spells, failed: Sequence[TracedAttempt]) -> str:
     share = "everything failed" if spells.share > 0.99 else f"{percent(spells.share)} of attempts failed"
     number = len(spells.recorded)
-    every = f", every {_about(fmean(spells.every_s))}" if spells.every_s else ""
-    return f"{share}{_mostly(failed)} in {plural(number, 'spell')} of about {_about(spells.lasts_s)}{every}"
+    return f"{share}{_mostly(failed)} in {plural(number, 'spell')} of about {_about(spells.lasts_s)}"
 
 
 def _about(seconds: float) -> str:

@@ -19,12 +19,6 @@ class Places(Struct, frozen=True):
     """The recorded refusals that it explains."""
     failure: Failure
     """How it refuses."""
-    counts_failed: bool = True
-    """Attempts that fail later are in process until then; otherwise only those that are answered ever are."""
-
-    def takes(self, one: TracedAttempt) -> bool:
-        """Return whether an attempt is in process until its end."""
-        return takes_place(one, counts_failed=self.counts_failed)
 
     def times(self, by: float) -> Places:
         """Return so many times as many places."""
@@ -36,24 +30,17 @@ class Places(Struct, frozen=True):
         yield f"{refused}s came from a limit of about {self.most} in flight"
 
 
-def takes_place(one: TracedAttempt, *, counts_failed: bool) -> bool:
-    """Return whether an attempt is in process until its end; see :attr:`Places.counts_failed`."""
-    return one.failure is None or (counts_failed and not one.uncharged)
-
-
-def in_process(
-    sent: Sequence[RequestAttempt], ends_at: float, *, counts_failed: bool, late_s: float = 0.0
-) -> Iterator[int]:
+def in_process(sent: Sequence[RequestAttempt], ends_at: float, *, late_s: float = 0.0) -> Iterator[int]:
     """Yield the number in process at the beginning of each attempt, itself included, in order of their beginnings.
 
     `ends_at`: when the recording ended, and with it what has no recorded end; `late_s`: places are free so long after
     the end of an attempt.
     """
-    moments = [(one.granted_at, 1, takes_place(one, counts_failed=counts_failed)) for _, one in sent]
+    moments = [(one.granted_at, 1, not one.uncharged) for _, one in sent]
     moments += [
         (one.granted_at + one.duration_s + late_s if one.end_number else ends_at, 0, True)
         for _, one in sent
-        if takes_place(one, counts_failed=counts_failed)
+        if not one.uncharged
     ]
     moments.sort(key=lambda moment: moment[:2])
     count = 0

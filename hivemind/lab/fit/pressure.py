@@ -36,8 +36,8 @@ class Case:
     ends_at: float
     told: bool
     """Headers tell of limits."""
-    in_process: Mapping[bool, Mapping[int, int]]
-    """By whether failed attempts count, and attempt's identity."""
+    in_process: Mapping[int, int]
+    """By attempt's identity."""
     stated: tuple[WindowKind, int] | None = None
     """The limit a minute that these refusals state."""
     refused: list[bool] = field(init=False)
@@ -68,8 +68,6 @@ class Candidate(Struct, frozen=True):
     span_s: float = USUAL_S
     per_s: float = 0.0
     """The rate at which a bucket is filled."""
-    counts_failed: bool = True
-    """Of places: attempts that fail take one."""
     cached: bool = False
     """Input that is read from a cache counts, too."""
 
@@ -78,16 +76,16 @@ class Candidate(Struct, frozen=True):
         """The logarithm of its likelihood before anything is seen."""
         unusual = self.what not in ("places", "bucket") and self.span_s != USUAL_S
         tokens = self.window is not WindowKind.REQUESTS
-        return -_UNUSUAL * (unusual + tokens + self.cached + (not self.counts_failed) + 2 * (self.what == "bucket"))
+        return -_UNUSUAL * (unusual + tokens + self.cached + 2 * (self.what == "bucket"))
 
 
-def in_process_by_attempt(sent: Sequence[RequestAttempt], ends_at: float, *, counts_failed: bool) -> dict[int, int]:
+def in_process_by_attempt(sent: Sequence[RequestAttempt], ends_at: float) -> dict[int, int]:
     """Return the number in process at the beginning of each attempt, by its identity.
 
     Whether what has just ended still counted then isn't known. It did if the attempt was refused, else it didn't.
     """
-    soon = in_process(sent, ends_at, counts_failed=counts_failed)
-    late = in_process(sent, ends_at, counts_failed=counts_failed, late_s=_LATE_S)
+    soon = in_process(sent, ends_at)
+    late = in_process(sent, ends_at, late_s=_LATE_S)
     return {id(one): b if one.uncharged else a for (_, one), a, b in zip(sent, soon, late, strict=True)}
 
 
@@ -106,7 +104,7 @@ def charges(case: Case, of: Candidate, *, reserves: bool) -> Iterator[tuple[floa
 def pressures(case: Case, of: Candidate, *, reserves: bool) -> list[float]:
     """Return the pressure of each attempt."""
     if of.what == "places":
-        return [float(case.in_process[of.counts_failed][id(one)]) for _, one in case.each]
+        return [float(case.in_process[id(one)]) for _, one in case.each]
     found = [0.0] * len(case.each)
     used, began, before_at = 0.0, -math.inf, -math.inf
     recent: deque[tuple[float, float]] = deque()

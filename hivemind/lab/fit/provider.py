@@ -193,7 +193,7 @@ class ProviderModel:
     _in_process: int = 0
 
     def __post_init__(self) -> None:
-        self.service = ServiceState(self.provider.service, random.Random(self.rng.random()))
+        self.service = ServiceState(self.provider.service, self.rng.getrandbits(62))
         self.failures = FailureState(self.provider.failures, self.rng, self.draws)
         self.cache = CacheState(self.provider.cache)
 
@@ -227,7 +227,7 @@ class ProviderModel:
             self.limiter.charge(now, family, amounts)
         self.failures.tried(request)
         answer = _result_of(chosen, own=chosen is inherent)
-        self._in_process += self._takes_place(answer)
+        self._in_process += answer.charged
         self.service.begin(answer, chosen)
         if used is not chosen.usage:
             self.service.resize(request, answer, used)
@@ -237,17 +237,13 @@ class ProviderModel:
 
     def over(self, now: float, request: RequestStep, answer: TracedAttempt) -> None:
         """End an attempt."""
-        self._in_process -= self._takes_place(answer)
+        self._in_process -= answer.charged
         if answer.charged:
             self.limiter.settle(now, request.arrived.family, answer.usage)
 
     def left(self, answer: TracedAttempt) -> None:
         """End an attempt whose client left."""
-        self._in_process -= self._takes_place(answer)
-
-    def _takes_place(self, answer: TracedAttempt) -> bool:
-        places = self.provider.places
-        return answer.charged and (places is None or places.takes(answer))
+        self._in_process -= answer.charged
 
     def _refusal(self, failure: Failure) -> TracedAttempt:
         status = failure.status or 0

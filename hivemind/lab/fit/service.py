@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from hivemind.lab.fit.drift import Drift
+from hivemind.lab.fit.luck import luck
 from hivemind.lab.fit.size import Size
 from hivemind.lab.fit.speed import Speed
 from hivemind.lab.trace.steps import RequestAttempt, RequestStep, TracedAttempt, Work
@@ -39,8 +40,6 @@ class Service(Struct, frozen=True):
     """By row: the logarithm of the work's ratio to the expected one."""
     pools: Mapping[tuple[bool, str], Sequence[int]]
     """By stream and model: the rows of such answers, in order of time."""
-    run: int = 1
-    """Luck lasts for so many answers in a row."""
     most: int = 0
     """The most in process in the recording."""
     alternatives: Sequence[tuple[float, Service]] = ()
@@ -81,8 +80,6 @@ class Service(Struct, frozen=True):
                 yield f"the provider was {fast / slow:.1f} times slower at some times than at others"
 
     def _by_size(self) -> str:
-        if any(self.size.powers):
-            return "an answer takes longer the larger it is"
         names = ("an uncached input token", "a cached input token", "an output token", "a character of the request")
         parts = [f"{self.size.base_s:.2g} s"]
         parts += [f"{1000 * each:.2g} ms {name}" for each, name in zip(self.size.parts_s, names, strict=True) if each]
@@ -95,11 +92,9 @@ class ServiceState:
     The luck of a request depends on the seed and the request alone, so that simulations of different settings compare.
     """
 
-    def __init__(self, service: Service, rng: random.Random) -> None:
+    def __init__(self, service: Service, seed: int) -> None:
         self.service = service
-        self._rng = rng
-        self._starts: list[float] = []
-        """By run of requests, where in a pool its luck begins, as a share."""
+        self._seed = seed
 
     def answer_like(self, request: RequestStep, answered: TracedAttempt | None) -> TracedAttempt | None:
         """Return an answer as big as the recorded one, if any, with the luck of another request of its kind."""
@@ -152,12 +147,9 @@ class ServiceState:
 
     def _other(self, request: RequestStep) -> int:
         """Return the row whose luck a request has."""
-        arrived, run = request.arrived, max(1, self.service.run)
-        pool = self.service.pools.get((arrived.stream, arrived.model)) or range(len(self.service.answered))
-        place = request.number // run
-        while len(self._starts) <= place:
-            self._starts.append(self._rng.random())
-        return pool[(int(self._starts[place] * len(pool)) + request.number % run) % len(pool)]
+        arrived, answered = request.arrived, self.service.answered
+        pool = self.service.pools.get((arrived.stream, arrived.model)) or range(len(answered))
+        return pool[int(luck(self._seed, request.number, 0) * len(pool))]
 
 
 def _later(at: float, more: float) -> float:

@@ -32,8 +32,6 @@ _GAIN = 6.0
 """By so much the logarithm of the likelihood must rise: the odds are e^6 = 400 to 1."""
 _LOSS = 3.0
 """An explanation is kept if it would fall by more than this without it."""
-_NATURAL = frozenset({PARTS.index("input"), PARTS.index("output")})
-"""Parts that the time of answers usually has, so that less has to speak for them."""
 _NOISE = 1.0
 """The rise must be so many of its standard errors, by blocks."""
 _SEEN_GAIN = 8.0
@@ -48,13 +46,10 @@ _MOST_ALTERNATIVES = 4
 _NO_WORK = math.log(1e-4)
 _IMPOSSIBLE = -20.0
 _STAGES = 9
-_MOST_STEPS = 3
-_KNOTS = (2, 4, 8)
-"""Numbers of knots of a speed that changes slowly."""
+_KNOTS = 4
+"""Of a speed that changes with the time."""
 _SPREAD = 0.7
 """The standard deviation of the logarithm of factors, before anything is seen."""
-_STEP_PLACES = 15
-"""Times that are tried for a sudden change."""
 
 
 class Explanation(Struct, frozen=True):
@@ -62,20 +57,16 @@ class Explanation(Struct, frozen=True):
 
     parts: tuple[int, ...] = ()
     """Places in :data:`PARTS`: the work has a part in proportion to each of these."""
-    powers: tuple[int, ...] = ()
-    """The work grows with a power of each of these."""
     kinds: tuple[str, ...] = ()
     speed: Speed = ALONE
     places: int | None = None
     knots: int = 0
-    steps: tuple[float, ...] = ()
-    """Times at which the provider's speed changed suddenly."""
 
     @property
     def complexity(self) -> int:
-        """How many numbers it has; a power says less than a part, and a sudden change may be anywhere."""
+        """How many numbers it has."""
         loaded = (self.speed.law != "alone") + (self.places is not None)
-        return len(self.parts) + 3 * len(self.powers) + len(self.kinds) + loaded + self.knots + 4 * len(self.steps)
+        return len(self.parts) + len(self.kinds) + loaded + self.knots
 
 
 class _Score(Struct, frozen=True):
@@ -114,14 +105,12 @@ class _Search:
         answers = self.answers
         columns = [np.ones(answers.count)]
         columns += [answers.sizes[:, each] / max(1e-9, answers.sizes[:, each].mean()) for each in of.parts]
-        factors = [np.log1p(answers.sizes[:, each]) for each in of.powers]
-        factors = [each - each.mean() for each in factors]
+        factors: list[np.ndarray] = []
         for name in of.kinds:
             for kind in self.kinds[name]:
                 factors.append(np.array([kind_of(request, name) == kind for request, _ in answers.answered], float))
         if of.knots:
             factors += list(_hats(answers.middles, answers.began_at, answers.bin_s * BINS, of.knots).T)
-        factors += [(answers.middles > at).astype(float) for at in of.steps]
         precisions = np.full(len(factors), _SPREAD**-2)
         made = np.stack(factors, axis=1) if factors else np.zeros((answers.count, 0))
         return np.stack(columns, axis=1), made, precisions
@@ -129,16 +118,13 @@ class _Search:
     def score(self, family: Sequence[Explanation]) -> _Score:
         """Fit each to all but one fold of blocks, take the best of these, and see how likely it makes that fold."""
         rows, fold = self.rows, self.block % _FOLDS
-        steps: tuple[float, ...] | None = None
+        parts, factors, precisions = self.design(family[0])  # which those of a family have in common
+        parts, factors = parts[rows], factors[rows]
         start: Regression | None = None
         best = [-np.inf] * _FOLDS
         held_out = np.zeros(len(rows))
         total, found, luck = -np.inf, family[0], np.zeros(len(rows))
         for each in family:
-            if each.steps != steps:
-                steps = each.steps
-                parts, factors, precisions = self.design(each)
-                parts, factors = parts[rows], factors[rows]
             times, speeds = self.times(each.speed, each.places)
             times, speeds = times[rows], speeds[rows]
             start = fit_regression(times, parts, factors, precisions, start=start)
@@ -166,9 +152,8 @@ class _Search:
         answers = self.answers
         varied = [n for n in range(len(PARTS)) if answers.sizes[:, n].std() > 1e-3 * answers.sizes[:, n].mean()]
         for n in varied:
-            if n not in of.parts and n not in of.powers:
+            if n not in of.parts:
                 yield [replace(of, parts=tuple(sorted((*of.parts, n))))]
-                yield [replace(of, powers=tuple(sorted((*of.powers, n))))]
         for name in self.kinds:
             if name not in of.kinds:
                 yield [replace(of, kinds=(*of.kinds, name))]
@@ -178,20 +163,13 @@ class _Search:
                 if law != of.speed.law:
                     yield [replace(of, speed=Speed(law, amount), places=None) for amount in amounts]
             yield [replace(of, speed=ALONE, places=places) for places in _counts(most)]
-        for knots in _KNOTS:
-            if knots > of.knots:
-                yield [replace(of, knots=knots)]
-        if len(of.steps) < _MOST_STEPS:
-            shares = np.linspace(0.0, 1.0, _STEP_PLACES + 2)[1:-1]
-            at = np.quantile(answers.middles[self.rows], shares).tolist()
-            yield [replace(of, steps=tuple(sorted((*of.steps, each)))) for each in at]
+        if not of.knots:
+            yield [replace(of, knots=_KNOTS)]
 
     def simpler(self, of: Explanation) -> Iterator[Explanation]:
         """Yield the explanation without each of its parts."""
         for n in of.parts:
             yield replace(of, parts=tuple(each for each in of.parts if each != n))
-        for n in of.powers:
-            yield replace(of, powers=tuple(each for each in of.powers if each != n))
         for name in of.kinds:
             yield replace(of, kinds=tuple(each for each in of.kinds if each != name))
         if of.speed.law != "alone":
@@ -200,8 +178,6 @@ class _Search:
             yield replace(of, places=None)
         if of.knots:
             yield replace(of, knots=0)
-        for at in of.steps:
-            yield replace(of, steps=tuple(each for each in of.steps if each != at))
 
     def run(self) -> tuple[Explanation, list[tuple[float, Speed, int | None]]]:
         """Return the simplest explanation that is about as good as any.
@@ -212,7 +188,6 @@ class _Search:
         others: list[tuple[float, Speed, int | None]] = []
         for _ in range(_STAGES):
             best, most = None, 0.0
-            natural: _Score | None = None
             loaded: _Score | None = None
             by_load, by_else = _SEEN_GAIN, 0.0
             others.clear()
@@ -221,7 +196,7 @@ class _Search:
                 gain, error = self.gain(found, new)
                 loads = new.explanation.speed, new.explanation.places
                 more = new.explanation.complexity - found.explanation.complexity
-                seen = (new.fitted - found.fitted) / run_length(new.luck) - more
+                seen = (new.fitted - found.fitted) / _run_length(new.luck) - more
                 if loads == (found.explanation.speed, found.explanation.places):
                     by_else = max(by_else, seen)
                 else:
@@ -231,10 +206,7 @@ class _Search:
                         loaded, by_load = new, seen
                 if gain > (_GAIN if more > 0 else _LOSS) and gain > _NOISE * error and gain - more > most:
                     best, most = new, gain - more
-                added = set(new.explanation.parts) - set(found.explanation.parts)
-                if more == 1 and added and added <= _NATURAL and gain > max(_LOSS, _NOISE * error):
-                    natural = new
-            best = best or natural or (loaded if by_load > by_else else None)
+            best = best or (loaded if by_load > by_else else None)
             if best is None:
                 break
             found = best
@@ -311,7 +283,7 @@ def _service(search: _Search, found: Explanation) -> Service:
     drift = _drift(answers, found, fit)
     done = answers.done(found.speed, found.places, drift)
     work = answers.work(done, found.places)
-    timeless = replace(found, knots=0, steps=())
+    timeless = replace(found, knots=0)
     parts, factors, precisions = search.design(timeless)
     times = np.log(work[: answers.count])
     fit = fit_regression(times, parts, factors, precisions)
@@ -331,41 +303,29 @@ def _service(search: _Search, found: Explanation) -> Service:
         [Work(*each) for each in zip(work.tolist(), firsts.tolist(), heads.tolist(), strict=True)],
         luck.tolist(),
         pools,
-        run_length(luck),
         answers.most,
     )
 
 
 def _size(search: _Search, found: Explanation, fit: Regression) -> Size:
     sizes = search.answers.sizes
-    shares = np.exp(fit.shares)
-    parts, powers = [0.0] * len(PARTS), [0.0] * len(PARTS)
-    for n, share in zip(found.parts, shares[1:], strict=True):
-        parts[n] = float(share / sizes[:, n].mean())
-    effects = fit.effects.tolist()
-    base_s = float(shares[0])
-    for n in found.powers:
-        powers[n] = effects.pop(0)
-        factor = float(np.exp(-powers[n] * np.log1p(sizes[:, n]).mean()))
-        base_s *= factor
-        parts = [each * factor for each in parts]
-    kinds = {(name, kind): effects.pop(0) for name in found.kinds for kind in search.kinds[name]}
+    parts = [0.0] * len(PARTS)
+    base_s, *shares = np.exp(fit.shares).tolist()
+    for n, share in zip(found.parts, shares, strict=True):
+        parts[n] = share / float(sizes[:, n].mean())
+    kinds = dict(
+        zip([(name, kind) for name in found.kinds for kind in search.kinds[name]], fit.effects.tolist(), strict=True)
+    )
     a, b, c, d = parts
-    e, f, g, h = powers
-    return Size(base_s, (a, b, c, d), (e, f, g, h), kinds)
+    return Size(base_s, (a, b, c, d), kinds)
 
 
 def _drift(answers: Answers, found: Explanation, fit: Regression) -> Drift:
-    count = found.knots + len(found.steps)
-    if not count:
+    if not found.knots:
         return Drift()
     at = answers.began_at + answers.bin_s * (np.arange(BINS) + 0.5)
-    slower = np.zeros(BINS)
-    effects = fit.effects[len(fit.effects) - count :]
-    if found.knots:
-        slower += _hats(at, answers.began_at, answers.bin_s * BINS, found.knots) @ effects[: found.knots]
-    for step, effect in zip(found.steps, effects[found.knots :], strict=True):
-        slower += effect * (at > step)
+    effects = fit.effects[len(fit.effects) - found.knots :]
+    slower = _hats(at, answers.began_at, answers.bin_s * BINS, found.knots) @ effects
     slower -= slower.mean()
     return Drift(answers.began_at, answers.bin_s, tuple(np.exp(-slower).tolist()))
 
@@ -393,7 +353,7 @@ def _counts(most: int) -> list[int]:
     return sorted({round(each) for each in np.geomspace(1, most - 1, 20)})
 
 
-def run_length(luck: np.ndarray) -> int:
+def _run_length(luck: np.ndarray) -> int:
     """Return for how many answers in a row luck lasts: more than 1 if that of neighbours is alike."""
     count = len(luck)
     if count < _MIN_ANSWERS:

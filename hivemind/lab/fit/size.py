@@ -18,13 +18,11 @@ the answer, and characters of the request."""
 
 
 class Size(Struct, frozen=True):
-    """The work of an answer by its size: `(base + parts) * powers * kinds`."""
+    """The work of an answer by its size: `(base + parts) * kinds`."""
 
     base_s: float = 1.0
     parts_s: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
     """Of one token or character, in the order of :data:`PARTS`."""
-    powers: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
-    """The power of 1 + the size that the work grows with."""
     kinds: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """Logarithms of factors, by `model`, `stream` or `lane` and its value."""
 
@@ -32,11 +30,8 @@ class Size(Struct, frozen=True):
         """Return the expected work of an answer."""
         found = sizes(request, usage)
         work = self.base_s + sum(each * size for each, size in zip(self.parts_s, found, strict=True) if each)
-        exponent = sum(each * math.log1p(size) for each, size in zip(self.powers, found, strict=True) if each)
-        for (name, kind), effect in self.kinds.items():
-            if kind_of(request, name) == kind:
-                exponent += effect
-        return work * math.exp(exponent)
+        effects = (effect for (name, kind), effect in self.kinds.items() if kind_of(request, name) == kind)
+        return work * math.exp(sum(effects))
 
 
 def loads(one: TracedAttempt) -> bool:

@@ -6,8 +6,7 @@ import math
 import random
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
-from statistics import fmean, pstdev
+from statistics import fmean
 
 from msgspec import Struct
 
@@ -15,10 +14,6 @@ from hivemind.lab.fit.chain import Chain, runs_of
 from hivemind.lab.fit.outcomes import Outcome
 from hivemind.records import replace
 
-_ENOUGH = 3
-"""Fewer spells show neither a usual length nor that they come again after about the same time."""
-_STEADY = 0.4
-"""Times whose standard deviation is a smaller share of their mean aren't memoryless."""
 _SHORTEST_S = 1e-6
 
 
@@ -44,10 +39,6 @@ class Spells(Struct, frozen=True):
     recorded: tuple[Spell, ...]
     lasts_s: float
     """On average."""
-    steady: tuple[float, float] | None
-    """All spells last the same, between these times, as far as the recording tells."""
-    every_s: tuple[float, ...]
-    """Times from the beginning of a spell to that of the next one, if they are about the same; else empty."""
 
     def within(self, at: float) -> bool:
         """Return whether a time of the recording lies in a spell."""
@@ -65,23 +56,13 @@ class Spells(Struct, frozen=True):
             begins_per_s=self.chain.begins_per_s * rng.gammavariate(count + 0.5, 1.0) / (count + 0.5),
             ends_per_s=self.chain.ends_per_s * rng.gammavariate(count + 0.5, 1.0) / (count + 0.5),
         )
-        if self.steady is None:
-            lasts_s, steady = 1.0 / chain.ends_per_s, None
-        else:
-            lasts_s = rng.uniform(*self.steady)
-            steady = (lasts_s, lasts_s)
-        recorded = tuple(_placed(each, chain, lasts_s if steady else None, rng) for each in self.recorded)
-        return replace(self, share=share, chain=chain, lasts_s=lasts_s, steady=steady, recorded=recorded)
+        recorded = tuple(_placed(each, chain, rng) for each in self.recorded)
+        return replace(self, share=share, chain=chain, lasts_s=1.0 / chain.ends_per_s, recorded=recorded)
 
-    def next(self, after: float, rng: random.Random, *, first: bool = False) -> tuple[float, float]:
-        """Draw when the next spell begins and ends, after the end of one, or (`first`) where nothing is known."""
-        lasts_s = self.lasts_s if self.steady else rng.expovariate(1.0 / self.lasts_s)
-        if self.every_s:
-            pause_s = max(0.0, rng.choice(self.every_s) - self.lasts_s)
-            begins_at = after + (rng.random() if first else 1.0) * pause_s
-        else:
-            begins_at = after + rng.expovariate(self.chain.begins_per_s)
-        return begins_at, begins_at + max(lasts_s, _SHORTEST_S)
+    def next(self, after: float, rng: random.Random) -> tuple[float, float]:
+        """Draw when the next spell begins and ends, after the end of one, or where nothing is known."""
+        begins_at = after + rng.expovariate(self.chain.begins_per_s)
+        return begins_at, begins_at + max(rng.expovariate(1.0 / self.lasts_s), _SHORTEST_S)
 
 
 def _began_at(spell: Spell) -> float:
@@ -102,38 +83,15 @@ def spells_of(chain: Chain, outcomes: Sequence[Outcome], began_at: float) -> Spe
         spells.append(Spell(begins[1], ends[0], begins, ends, tried, failed))
     if not spells:
         return None
-    steady = _steady(spells)
-    all_last_s = None if steady is None else (steady[0] + steady[1]) / 2
-    placed = tuple(_placed(each, chain, all_last_s, None) for each in spells)
+    placed = tuple(_placed(each, chain, None) for each in spells)
     tried, failed = sum(each.tried for each in placed), sum(each.failed for each in placed)
-    lasts_s = fmean(each.ended_at - each.began_at for each in placed) if all_last_s is None else all_last_s
-    return Spells(failed / tried, chain, placed, max(lasts_s, _SHORTEST_S), steady, _every_s(placed))
+    lasts_s = fmean(each.ended_at - each.began_at for each in placed)
+    return Spells(failed / tried, chain, placed, max(lasts_s, _SHORTEST_S))
 
 
-def _steady(spells: Sequence[Spell]) -> tuple[float, float] | None:
-    """Return the lengths that all spells may have had in common, if any."""
-    if len(spells) < _ENOUGH:
-        return None
-    least = max(each.ends[0] - each.begins[1] for each in spells)
-    most = min(each.ends[1] - each.begins[0] for each in spells)
-    return (least, most) if 0.0 < least <= most < math.inf else None
-
-
-def _every_s(spells: Sequence[Spell]) -> tuple[float, ...]:
-    every_s = tuple(two.began_at - one.began_at for one, two in pairwise(spells))
-    if len(every_s) < _ENOUGH or pstdev(every_s) > _STEADY * fmean(every_s):
-        return ()
-    return every_s
-
-
-def _placed(spell: Spell, chain: Chain, lasts_s: float | None, rng: random.Random | None) -> Spell:
+def _placed(spell: Spell, chain: Chain, rng: random.Random | None) -> Spell:
     """Return the spell with its likely bounds, or (with `rng`) possible ones."""
     (earliest, first), (last, latest) = spell.begins, spell.ends
-    if lasts_s is not None:
-        low, high = max(earliest, last - lasts_s), min(first, latest - lasts_s)
-        if low <= high:
-            begins_at = (low + high) / 2 if rng is None else rng.uniform(low, high)
-            return replace(spell, began_at=begins_at, ended_at=max(begins_at + lasts_s, last + _SHORTEST_S))
     before_s, after_s = _in_gap_s(chain, first - earliest, rng), _in_gap_s(chain, latest - last, rng)
     return replace(spell, began_at=first - before_s, ended_at=last + max(after_s, _SHORTEST_S))
 
@@ -151,7 +109,7 @@ def timeline(
     spells: Spells, began_at: float, ends_at: float, rng: random.Random, *, redrawn: bool
 ) -> Iterator[tuple[float, float]]:
     """Yield when spells begin and end in a simulation: as recorded, or drawn anew; drawn beyond the recording."""
-    at, first = began_at, True
+    at = began_at
     if not redrawn:
         for spell in spells.recorded:
             yield spell.began_at, spell.ended_at
@@ -160,6 +118,5 @@ def timeline(
         at += rng.expovariate(spells.chain.ends_per_s)
         yield began_at, at
     while True:
-        begins_at, at = spells.next(at, rng, first=first)
-        first = False
+        begins_at, at = spells.next(at, rng)
         yield begins_at, at

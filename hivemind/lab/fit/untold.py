@@ -105,7 +105,7 @@ def fit_untold(
     charges the longest possible answer in advance; `told`: headers tell of limits; `stated`: what refusals themselves
     do.
     """
-    counts = {failed: in_process_by_attempt(sent, ends_at, counts_failed=failed) for failed in (True, False)}
+    counts = in_process_by_attempt(sent, ends_at)
     found = Untold()
     for kind in (FailureKind.OVERLOADED, FailureKind.RATE_LIMITED):
         families = dict.fromkeys(request.arrived.family for request, _ in sent)
@@ -213,7 +213,6 @@ def _candidates(case: Case) -> Iterator[Candidate]:
             yield Candidate("bucket", kind, cached=cached, per_s=limit / USUAL_S)
         return
     yield Candidate("places")
-    yield Candidate("places", counts_failed=False)
     recorded_s = case.each[-1][1].granted_at - case.each[0][1].granted_at
     for bucket in _buckets(case):
         for span_s in _SPANS_S:
@@ -338,7 +337,7 @@ def _made(case: Case, of: Candidate, limit: float, *, reserves: bool) -> Untold:
     failures = (one.failure for one in above if one.failure is not None and one.failed_as(case.kind))
     status = next((each.status for each in failures), None)
     failure = Failure(case.kind, True, status, median(told) if says_when and told else None)
-    places = Places(max(1, math.floor(limit)), tuple(above), failure, of.counts_failed)
+    places = Places(max(1, math.floor(limit)), tuple(above), failure)
     return Untold(places, (), tuple(above))
 
 

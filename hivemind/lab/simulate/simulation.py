@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import count
 from typing import Literal
@@ -43,9 +43,6 @@ _DIGITS = 6
 """Times are rounded to so many decimals for ordering, so that rounding errors don't reorder simultaneous happenings."""
 _SHORTEST_S = 2e-6
 """The shortest attempt: its end comes after arrivals at the time of its beginning."""
-PROGRESS_S = 1.0
-"""Between two progress reports of a stream, of which there are at most :data:`MOST_PROGRESS`."""
-MOST_PROGRESS = 8
 _HELD = frozenset({"waiting", "blocked", "paused"})
 """States of tasks that can't be claimed yet."""
 SAMPLE_S = 1.0
@@ -255,9 +252,6 @@ class Simulation:
         if result.first_s is not None:
             first = partial(self._during, run, attempt, self._first_content)
             self._push(now + result.first_s, first, result.first_number)
-            lasts_s = result.duration_s - result.first_s
-            for share, report in self._reports(run, attempt, lasts_s):
-                self._push(now + result.first_s + lasts_s * share, report)
         end = partial(self._during, run, attempt, self._end)
         self._push(now + result.duration_s, end, result.end_number, not_before=now + _SHORTEST_S)
 
@@ -272,18 +266,8 @@ class Simulation:
                 self._push(now + result.headed_s, during(self._read_headers))
         if result.first_s is not None:
             found.append((work.first, self._order(result.first_number), during(self._first_content)))
-            rest = work.whole - work.first
-            for share, report in self._reports(run, attempt, result.duration_s - result.first_s):
-                found.append((work.first + rest * share, next(self._numbers), report))
         found.append((max(work.whole, _SHORTEST_S), self._order(result.end_number), during(self._end)))
         return found
-
-    def _reports(self, run: _Run, attempt: int, lasts_s: float) -> Iterator[tuple[float, Callable[[float], None]]]:
-        """Yield the progress reports of a stream that lasts so long, each with the share of the answer by then."""
-        reports = min(MOST_PROGRESS, int(lasts_s / PROGRESS_S))
-        for number in range(1, reports + 1):
-            share = number / (reports + 1)
-            yield share, partial(self._during, run, attempt, partial(self._progress, share))
 
     def _order(self, number: int | None) -> int:
         return next(self._numbers) if number is None else number
@@ -308,12 +292,6 @@ class Simulation:
 
     def _first_content(self, now: float, run: _Run) -> None:
         self._scheduler.first_content(now, run.ticket, usage_at_start(run.result.usage))
-
-    def _progress(self, share: float, now: float, run: _Run) -> None:
-        usage = run.result.usage
-        if usage is not None:
-            tokens = int(usage.output_tokens * share)
-            self._scheduler.progress(now, run.ticket, tokens, usage.with_output(tokens))
 
     def _end(self, now: float, run: _Run) -> None:
         request, ticket, result = run.request, run.ticket, run.result

@@ -12,12 +12,12 @@ from typing import Literal
 
 from starlette.types import Message, Receive, Scope, Send
 
+from benchmarks.planned.plan import Plan, Step
+from benchmarks.planned.provider import PlannedProvider
 from hivemind.providers.dialect import Dialect
 from hivemind.providers.paths import dialect_for, is_free
 from hivemind_mock.provider.answer import Connection, decode, read_body
-from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import MockConfig
-from hivemind_mock.provider.plan import Plan, Step
 from hivemind_mock.provider.serve import serving
 
 TEXT = (
@@ -57,12 +57,12 @@ class Refusing:
     """Requests for tokens that were answered."""
     agents: set[str] = field(default_factory=set)
     """The User-Agents that asked."""
-    _mock: MockProvider = field(init=False)
+    _mock: PlannedProvider = field(init=False)
     _began: float = 0.0
 
     def __post_init__(self) -> None:
         steps = (Step(run="echo hi"),) if self.when == "in a session" else ()
-        self._mock = MockProvider(MockConfig(), plan=Plan((*steps, Step(say="Done."))))
+        self._mock = PlannedProvider(MockConfig(), plan=Plan((*steps, Step(say="Done."))))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse a request for tokens, or have the mock answer it."""

@@ -157,10 +157,10 @@ class Answer(Struct):
             pieces = (self.planned,)
         if self.found is None:
             written = int(given * config.cache_write)
-            cached = int(given * config.cache_read), written, int(written * config.cache_1h), 0, 0
+            read, written_1h = int(given * config.cache_read), int(written * config.cache_1h)
         else:
-            found, written = self.found, self.wire.states_written(self.request, self.found.written)
-            cached = found.read, written, min(written, found.written_1h), found.lost, found.switched
+            read, written = self.found.read, self.wire.states_written(self.request, self.found.written)
+            written_1h = min(written, self.found.written_1h)
         return MockReply(
             ident=fate.ident,
             created=int(wall),
@@ -169,11 +169,9 @@ class Answer(Struct):
             cut=tokens < fate.tokens and not self.planned,
             took_s=self.first_s + self.config.latency.token_s * tokens,
             call=call,
-            cache_read=cached[0],
-            cache_written=cached[1],
-            cache_written_1h=cached[2],
-            cache_lost=cached[3],
-            cache_switched=cached[4],
+            cache_read=read,
+            cache_written=written,
+            cache_written_1h=written_1h,
         )
 
     async def _play(self, encoder: _Encoder, reply: MockReply) -> None:

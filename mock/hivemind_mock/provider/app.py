@@ -26,14 +26,12 @@ from hivemind.providers.profiles import PROFILES
 from hivemind.providers.table import Meaning, Refusal
 from hivemind.records import replace
 from hivemind_mock.provider.answer import Answer, Connection, decode, read_body
-from hivemind_mock.provider.cache import NOTHING, Found, PromptCaches
+from hivemind_mock.provider.cache import Found, Prompt, PromptCaches
 from hivemind_mock.provider.config import MockConfig
 from hivemind_mock.provider.faults import REFUSALS, Dice, Fate, Fault, in_spell
 from hivemind_mock.provider.formats import FORMATS
 from hivemind_mock.provider.formats.base import ApiError, Body, ErrorKind, Format, Headers, MockReply, Request, ToolCall
 from hivemind_mock.provider.limits import RateLimiter
-from hivemind_mock.provider.plan import Plan
-from hivemind_mock.provider.tally import Tally, Who
 
 _CATALOGUE: dict[str, object] = {
     "/": {},
@@ -43,7 +41,7 @@ _CATALOGUE: dict[str, object] = {
     "/api/tags": {"models": [{"name": "mock-1", "model": "mock-1"}]},
     "/api/version": {"version": "0.1.0"},  # HiveMind tells an Ollama by it, whose tokens cost nothing
 }
-_AGENT = re.compile(r"^/agent/([^/]+)")
+AGENT = re.compile(r"^/agent/([^/]+)")
 """HiveMind's way to name an agent in the base URL, so that the same agent can be pointed at the mock itself."""
 _KEYS = (b"x-api-key", b"authorization", b"x-goog-api-key", b"api-key")
 _ECHO = re.compile(rb"\[echo ([A-Za-z0-9_-]{1,64})\]")
@@ -91,7 +89,6 @@ class Asked(Struct, frozen=True):
     headers: dict[bytes, bytes]
     echo: str
     planned: ToolCall | str
-    who: Who
     found: Found
     """What the cache has of its prompt."""
 
@@ -123,25 +120,22 @@ class MockProvider:
         wall: Callable[[], float] = time.time,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         observer: Observer | None = None,
-        plan: Plan | None = None,
     ) -> None:
         self.config = config
-        self.tally = Tally()
-        self.plan = plan or Plan()
         self.stats = Stats()
-        self._clock = clock
+        self.clock = clock
         self.wall = wall
         self._sleep = sleep
         self.observer = observer
-        self._caches = PromptCaches() if config.reply.cache else None
+        self.caches = PromptCaches()
         self._limiter = RateLimiter(config.limits)
         self._dice = Dice(config)
         slots = config.latency.slots
         self._slots = asyncio.Semaphore(slots) if slots else contextlib.nullcontext()
         self._formats = [FORMATS[name] for name in config.formats]
         self._recorded = recorded(config.words)
-        self._started = clock()
-        self._hangs_at = self._started + (config.latency.hang_first_s or config.latency.hang_every_s)
+        self.started = clock()
+        self._hangs_at = self.started + (config.latency.hang_first_s or config.latency.hang_every_s)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -154,10 +148,6 @@ class MockProvider:
             await self._post(scope, body, connection)
         elif path == "/_mock/stats":
             await connection.reply_json(200, self.stats)
-        elif path == "/_mock/requests":
-            await connection.reply_json(200, self.tally.views())
-        elif path == "/_mock/account":
-            await connection.reply_json(200, self.tally.account())
         elif path in _CATALOGUE and (path != "/api/version" or self.config.formats == ("ollama",)):
             await connection.reply_json(200, _CATALOGUE[path])
         else:
@@ -172,26 +162,36 @@ class MockProvider:
             problem = {"type": "invalid_request_error", "message": str(error), "code": None, "param": None}
             await connection.reply_json(400, {"type": "error", "error": problem})
             return
-        path, query = _AGENT.sub("", scope["path"]), scope["query_string"].decode("latin-1")
+        path, query = AGENT.sub("", scope["path"]), scope["query_string"].decode("latin-1")
         for wire in self._formats:
             request = wire.parse(path, query, fields)
             if request is not None:
                 found = _ECHO.search(body)
                 echo = found[1].decode() if found else ""
-                planned = self.plan.answer(wire.conversation(fields)) if self.plan.steps else ""
-                who, cache_now = who_asks(scope["path"], headers, fields), NOTHING
-                if self._caches is not None:
-                    where = who.key, request.model
-                    cache_now = self._caches.look(self._clock(), where, who.agent, wire.prompt(fields))
-                asked = Asked(wire, request, scope["path"], headers, echo, planned, who, cache_now)
-                reply = await self._generate(asked, connection)
-                self.tally.note(self._clock() - self._started, asked.path, wire, request, headers, reply, who)
+                prompt = wire.prompt(fields) if self.config.reply.cache else Prompt()
+                cached = self.cached(scope["path"], headers, fields, (key_of(headers), request.model), prompt)
+                planned = self.planned(wire, fields)
+                asked = Asked(wire, request, scope["path"], headers, echo, planned, cached)
+                self.ended(asked, await self._generate(asked, connection))
                 return
         await connection.reply_json(404, _UNKNOWN_PATH)
 
+    def cached(
+        self, path: str, headers: Mapping[bytes, bytes], body: Body, where: tuple[str, str], prompt: Prompt
+    ) -> Found:
+        """Return what the cache has of a prompt; subclasses look at more of the request."""
+        return self.caches.look(self.clock(), where, prompt)
+
+    def planned(self, wire: Format, body: Body) -> ToolCall | str:
+        """Return what to answer, for subclasses that know; empty: a text of usual length."""
+        return ""
+
+    def ended(self, asked: Asked, reply: MockReply | None) -> None:
+        """Take note of a request that has ended, and of its answer if it was given to the end; for subclasses."""
+
     async def _generate(self, asked: Asked, connection: Connection) -> MockReply | None:
         """Answer, and return the answer if it was given to the end."""
-        now, stats, wire, request, echo = self._clock(), self.stats, asked.wire, asked.request, asked.echo
+        now, stats, wire, request, echo = self.clock(), self.stats, asked.wire, asked.request, asked.echo
         stats.arrived += 1
         if echo and self.observer is not None:
             self.observer.arrived(echo)
@@ -228,7 +228,7 @@ class MockProvider:
         # A refusal draws no fate, so that a storm of 429s doesn't change what becomes of the requests that pass.
         ident = f"{self.stats.arrived:024d}"
         full = 0 < config.limits.concurrency <= self.stats.active
-        if full or in_spell(config.faults, now - self._started):
+        if full or in_spell(config.faults, now - self.started):
             self.stats.over_capacity += 1
             return ApiError(ErrorKind.OVERLOADED, "Overloaded", ident)
         refusal = self._limiter.check(now, asked.counted, asked.request.max_tokens)
@@ -253,10 +253,10 @@ class MockProvider:
             return self._headers(wire, request, fate.ident)
 
         def begins() -> None:
-            if self._caches is not None:
-                self._caches.keep(self._clock(), asked.found)
+            if self.config.reply.cache:
+                self.caches.keep(self.clock(), asked.found)
 
-        found = asked.found if self._caches is not None else None
+        found = asked.found if self.config.reply.cache else None
         answer = Answer(
             *(self.config, wire, request, fate, connection, self._sleep, headers, begins, echo, asked.planned, found)
         )
@@ -269,23 +269,19 @@ class MockProvider:
             self.stats.output_tokens += answer.produced
             if echo and self.observer is not None:
                 self.observer.answered(echo)
-        self._limiter.settle(self._clock(), answer.produced)
+        self._limiter.settle(self.clock(), answer.produced)
         return answer.reply if fate.fault is None else None
 
     def _headers(self, wire: Format, request: Request, ident: str) -> Headers:
         wall = self.wall()
         date = (b"date", formatdate(wall, usegmt=True).encode())
-        return [date, *wire.headers(request, ident, self._limiter.readings(self._clock()), wall)]
+        return [date, *wire.headers(request, ident, self._limiter.readings(self.clock()), wall)]
 
 
-def who_asks(path: str, headers: Mapping[bytes, bytes], body: Body) -> Who:
-    """Return whose request it is: of the agent in its path, or the user that its body names, and of which key."""
+def key_of(headers: Mapping[bytes, bytes]) -> str:
+    """Return a short hash of the credential of a request; empty: it has none."""
     credential = next((headers[name] for name in _KEYS if name in headers), b"")
-    key = hashlib.sha256(credential).hexdigest()[:8] if credential else ""
-    metadata = body.get("metadata")
-    user = metadata.get("user_id") if isinstance(metadata, Mapping) else body.get("user")
-    named = _AGENT.match(path)
-    return Who(named[1] if named else str(user or key), key)
+    return hashlib.sha256(credential).hexdigest()[:8] if credential else ""
 
 
 def recorded(name: str) -> dict[ErrorKind, Refusal]:

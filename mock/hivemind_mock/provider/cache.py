@@ -64,52 +64,29 @@ class Found(Struct, frozen=True):
 
     prompt: Prompt
     where: Where
-    agent: str
     read: int = 0
     written: int = 0
     written_1h: int = 0
     """Of those written, the ones to be kept for an hour."""
-    lost: int = 0
-    """Tokens that aren't read because what this agent had there has expired."""
-    switched: int = 0
-    """Tokens that would have been read by the key and the model that it used before."""
-
-
-NOTHING = Found(Prompt(), ("", ""), "")
 
 
 class PromptCaches:
-    """All caches of one provider. Nothing is dropped, so that what was lost is known."""
+    """All caches of one provider."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[Where, int], tuple[float, float]] = {}
         """By place and beginning: when it expires, and for how long a use keeps it."""
-        self._used: dict[tuple[str, Where], dict[int, int]] = {}
-        """By agent and place: the beginnings that it had kept, and their tokens."""
-        self._last: dict[str, Where] = {}
-        """By agent: where its latest prompt was kept."""
 
-    def look(self, now: float, where: Where, agent: str, prompt: Prompt) -> Found:
+    def look(self, now: float, where: Where, prompt: Prompt) -> Found:
         """Return what of a prompt is read now, and what is written."""
-        read = self._longest(now, where, prompt)
+        read = self.longest(now, where, prompt)
         minutes = max((prompt.ends[mark][1] for mark in prompt.marks), default=0)
         hours = max((prompt.ends[mark][1] for mark, kept_s in prompt.marks.items() if kept_s == HOUR_S), default=0)
-        used = self._used.get((agent, where), {})
-        before = max((tokens for end, tokens in prompt.ends if end in used), default=0)
-        last = self._last.get(agent, where)
-        switched = 0
-        if prompt.marks and last != where:
-            switched = max(0, self._longest(now, last, prompt) - read)
-        return Found(
-            *(prompt, where, agent, read, max(0, minutes - read), max(0, hours - read)),
-            lost=0 if switched or not prompt.marks else max(0, before - read),
-            switched=switched,
-        )
+        return Found(prompt, where, read, max(0, minutes - read), max(0, hours - read))
 
-    def keep(self, now: float, found: Found) -> None:
-        """Keep what an answer that begins now has read and written."""
-        prompt, where = found.prompt, found.where
-        used = self._used.setdefault((found.agent, where), {})
+    def keep(self, now: float, found: Found) -> list[tuple[int, int]]:
+        """Keep what an answer that begins now has read and written, and return the beginnings and their tokens."""
+        prompt, where, kept = found.prompt, found.where, []
         for number, (end, tokens) in enumerate(prompt.ends):
             place = where, end
             kept_s = prompt.marks.get(number)
@@ -117,11 +94,10 @@ class PromptCaches:
                 kept_s = self._kept[place][1]
             if kept_s is not None:
                 self._kept[place] = now + kept_s, kept_s
-                used[end] = tokens
-        if prompt.marks:
-            self._last[found.agent] = where
+                kept.append((end, tokens))
+        return kept
 
-    def _longest(self, now: float, where: Where, prompt: Prompt) -> int:
+    def longest(self, now: float, where: Where, prompt: Prompt) -> int:
         """Return the tokens of the longest beginning that can be read."""
         back = _LOOKED_BACK if len(prompt.marks) <= _MARKS else 1
         for mark in sorted(prompt.marks, reverse=True):

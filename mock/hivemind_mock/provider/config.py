@@ -126,8 +126,6 @@ class MockConfig:
     """Everything about one mock provider. The same seed and order of arrivals repeat a run exactly."""
 
     seed: int = 0
-    speed: float = 1.0
-    """Seconds that pass in one: of 60, an hour takes a minute. Only for programs whose clocks run as fast."""
     formats: tuple[str, ...] = ("anthropic", "openai_chat", "openai_responses", "google", "ollama")
     """Formats served; paths of the others are unknown."""
     words: str = ""

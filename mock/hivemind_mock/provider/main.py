@@ -10,13 +10,10 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import Field, fields, is_dataclass
-from functools import partial
-from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from hivemind.console import printable
 from hivemind.errors import HiveMindError, UsageError
-from hivemind.lab.simulate.clock import FastLoop
 from hivemind.parser import Parser, PrintCompletion
 from hivemind.providers.known import providers
 from hivemind.records import replace
@@ -25,7 +22,6 @@ from hivemind.text.humanise import parse_number
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import SCENARIOS, FaultConfig, MockConfig
 from hivemind_mock.provider.formats import FORMATS
-from hivemind_mock.provider.plan import Plan, read_plan
 from hivemind_mock.provider.serve import serving
 
 _PARTS: dict[str, type[Any]] = {
@@ -37,8 +33,7 @@ _MOST = 1_000_000_000
 _LEAST = {"window_s": 0.001, "event_tokens": 1}
 _DESCRIPTION = (
     "A rate-limited, faulty LLM provider that speaks the formats of Anthropic, OpenAI, Azure, Google and Ollama. "
-    "GET /_mock/stats counts what it has seen, GET /_mock/requests lists what it has announced of each request, "
-    "GET /_mock/account sums their dollars by agent and key, with what prompts cost that had expired in its cache."
+    "GET /_mock/stats counts what it has seen."
 )
 
 
@@ -49,8 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser = _parser()
         namespace = parser.parse_args(list(args))
         config = _config(namespace)
-        with asyncio.Runner(loop_factory=partial(FastLoop, config.speed)) as runner:
-            return runner.run(_run(namespace, config))
+        return asyncio.run(_run(namespace, config))
     except HiveMindError as error:
         print(f"hivemind-mock: {printable(mask_arguments(str(error), args))}", file=sys.stderr)
         return error.exit_code
@@ -64,9 +58,6 @@ def _parser() -> Parser:
     parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen on [127.0.0.1]")
     parser.add_argument("--port", default="8766", metavar="N", help="port to listen on; 0 picks a free one [8766]")
     parser.add_argument("--scenario", metavar="NAME", help=f"begin with the provider of {', '.join(SCENARIOS)}")
-    parser.add_argument(
-        "--plan", type=Path, metavar="FILE", help="answer with calls of the client's tools, step by step"
-    )
     parser.add_argument("--print-completion", action=PrintCompletion)
     add_flags(parser)
     return parser
@@ -81,11 +72,10 @@ def _config(namespace: argparse.Namespace) -> MockConfig:
 
 
 async def _run(namespace: argparse.Namespace, config: MockConfig) -> int:
-    plan = Plan() if namespace.plan is None else read_plan(namespace.plan)
     port = _number("--port", int, namespace.port, 0, 65_535)
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     offset_s = time.time() - loop.time()
-    provider = MockProvider(config, clock=loop.time, wall=lambda: offset_s + loop.time(), plan=plan)
+    provider = MockProvider(config, clock=loop.time, wall=lambda: offset_s + loop.time())
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     async with serving(provider, namespace.host, port) as url:
@@ -98,11 +88,8 @@ _SPOKEN = tuple(provider.name for provider in providers() if provider.refusals)
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add `--seed`, `--speed`, `--format` and a flag for every field, such as `--rpm` or `--reply-tokens`."""
+    """Add `--seed`, `--format` and a flag for every field, such as `--rpm` or `--reply-tokens`."""
     parser.add_argument("--seed", metavar="N", help="the same seed and order of requests repeat a run [0]")
-    parser.add_argument(
-        "--speed", metavar="N", help="seconds that pass in one, as for programs whose clocks run as fast [1]"
-    )
     parser.add_argument(
         "--format", action="append", metavar="NAME", help=f"serve only this one: {', '.join(FORMATS)}, or any [any]"
     )
@@ -143,8 +130,6 @@ def configured(namespace: argparse.Namespace, base: MockConfig) -> MockConfig:
         raise UsageError("--cache-read and --cache-write: add up to more than 1")
     if given["seed"] is not None:
         changes["seed"] = _value("--seed", "seed", int, given["seed"])
-    if given["speed"] is not None:
-        changes["speed"] = _number("--speed", float, given["speed"], 1, 1000)
     if given["words"] is not None:
         changes["words"] = _choice("--words", _SPOKEN, given["words"])
     return replace(base, formats=_formats(given["format"], base), **changes)

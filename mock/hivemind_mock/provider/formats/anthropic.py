@@ -8,20 +8,17 @@ from hivemind_mock.provider.cache import Prompt, marked
 from hivemind_mock.provider.formats.base import (
     ApiError,
     Body,
-    Conversation,
     ErrorKind,
     Format,
     Headers,
     MockReply,
     Request,
-    Tool,
     count_chars,
     count_tokens,
     event,
     objects,
     positive,
     rfc3339,
-    text_in,
 )
 from hivemind_mock.provider.limits import Reading
 
@@ -64,16 +61,6 @@ class Anthropic(Format):
 
     def states_written(self, request: Request, tokens: int) -> int:
         return tokens
-
-    def conversation(self, body: Body) -> Conversation:
-        said = [each["content"] for each in objects(body.get("messages")) if each.get("role") == "user"]
-        blocks = [block for content in said for block in objects(content)]
-        results = [block for block in blocks if block.get("type") == "tool_result"]
-        return Conversation(
-            prompt=text_in([each for each in said if isinstance(each, str)], [b for b in blocks if b not in results]),
-            tools=tuple(Tool.of(each.get("name"), each.get("input_schema")) for each in objects(body.get("tools"))),
-            results=len(results),
-        )
 
     def whole(self, request: Request, reply: MockReply) -> Body:
         if request.variant == "count":

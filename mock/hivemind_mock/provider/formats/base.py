@@ -35,23 +35,6 @@ class Request(Struct, frozen=True):
     """Which of several operations or spellings of the format this is."""
 
 
-class Tool(Struct, frozen=True):
-    """A tool that a request offers."""
-
-    name: str
-    space: str
-    """The namespace that it belongs to; empty: none."""
-    properties: frozenset[str]
-    """Names of its arguments."""
-    required: tuple[str, ...]
-
-    @classmethod
-    def of(cls, name: object, schema: object, space: str = "") -> Tool:
-        """Make it of a JSON schema of its arguments."""
-        found = schema if isinstance(schema, Mapping) else {}
-        return cls(str(name), space, frozenset(found.get("properties") or ()), tuple(found.get("required") or ()))
-
-
 class ToolCall(Struct, frozen=True):
     """A call of a tool in place of text."""
 
@@ -63,16 +46,6 @@ class ToolCall(Struct, frozen=True):
     def text(self) -> str:
         """The arguments as JSON."""
         return msgspec.json.encode(self.arguments).decode()
-
-
-class Conversation(Struct, frozen=True):
-    """What a plan needs to know of a request."""
-
-    prompt: str = ""
-    """All that the user says, without results of tools."""
-    tools: tuple[Tool, ...] = ()
-    results: int = 0
-    """Results of tools in it."""
 
 
 class MockReply(Struct, frozen=True):
@@ -97,10 +70,6 @@ class MockReply(Struct, frozen=True):
     """Likewise written to one."""
     cache_written_1h: int = 0
     """Of those, the ones to be kept for an hour."""
-    cache_lost: int = 0
-    """Input tokens that weren't read because what the agent had in the cache has expired."""
-    cache_switched: int = 0
-    """Those that would have been read by the model and the key that it used before."""
 
     @property
     def text(self) -> str:
@@ -143,10 +112,6 @@ class Format(ABC):
     def parse(self, path: str, query: str, body: Body) -> Request | None:
         """Read a POST; None where the path isn't this format's."""
 
-    def conversation(self, body: Body) -> Conversation:
-        """What a plan needs to know of a request that :meth:`parse` has read."""
-        return Conversation()
-
     def said(self, body: Body) -> tuple[object, ...]:
         """What counts as input of a request that :meth:`parse` has read, in the order in which it is cached."""
         return ()
@@ -154,7 +119,7 @@ class Format(ABC):
     def prompt(self, body: Body) -> Prompt:
         """What a cache sees of a request that :meth:`parse` has read."""
         caching = CACHING.get(self.profile)
-        return Prompt() if caching is None else unmarked("".join(_texts(list(self.said(body)))), caching.kept_s)
+        return Prompt() if caching is None else unmarked("".join(texts(list(self.said(body)))), caching.kept_s)
 
     def states_written(self, request: Request, tokens: int) -> int:
         """How many of the tokens that were written to a cache its usage states, because they have a price."""
@@ -204,11 +169,6 @@ def objects(value: object) -> Iterator[Body]:
     return (each for each in (value if isinstance(value, list) else ()) if isinstance(each, Mapping))
 
 
-def text_in(*values: object) -> str:
-    """All text under `values`."""
-    return "\n".join(text for value in values for text in _texts(value))
-
-
 def count_tokens(*values: object) -> int:
     """Input tokens of the texts under `values`: four characters a token, at least one."""
     return max(1, count_chars(*values) // 4)
@@ -216,19 +176,20 @@ def count_tokens(*values: object) -> int:
 
 def count_chars(*values: object) -> int:
     """Characters of the texts under `values`."""
-    return sum(len(text) for value in values for text in _texts(value))
+    return sum(len(text) for value in values for text in texts(value))
 
 
-def _texts(value: object) -> Iterator[str]:
+def texts(value: object) -> Iterator[str]:
+    """All texts within a value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for key, inner in value.items():
             if key not in ("role", "type", "data", "cache_control"):
-                yield from _texts(inner)
+                yield from texts(inner)
     elif isinstance(value, list):
         for inner in value:
-            yield from _texts(inner)
+            yield from texts(inner)
 
 
 def positive(value: object) -> int:

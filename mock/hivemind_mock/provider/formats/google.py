@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from urllib.parse import parse_qs
 
 import msgspec
@@ -11,17 +11,13 @@ import msgspec
 from hivemind_mock.provider.formats.base import (
     ApiError,
     Body,
-    Conversation,
     ErrorKind,
     Format,
     Headers,
     MockReply,
     Request,
-    Tool,
     count_tokens,
-    objects,
     positive,
-    text_in,
 )
 from hivemind_mock.provider.limits import Reading
 
@@ -59,21 +55,6 @@ class Google(Format):
 
     def said(self, body: Body) -> tuple[object, ...]:
         return body.get("systemInstruction"), body.get("tools"), body.get("contents")
-
-    def conversation(self, body: Body) -> Conversation:
-        parts = [part for each in objects(body.get("contents")) for part in self._said(each)]
-        declared = [one for each in objects(body.get("tools")) for one in objects(each.get("functionDeclarations"))]
-        return Conversation(
-            prompt=text_in([part["text"] for part in parts if "text" in part]),
-            tools=tuple(
-                Tool.of(each.get("name"), each.get("parametersJsonSchema") or each.get("parameters"))
-                for each in declared
-            ),
-            results=sum("functionResponse" in part for part in parts),
-        )
-
-    def _said(self, content: Body) -> Iterator[Body]:
-        return objects(content.get("parts")) if content.get("role") != "model" else iter(())
 
     def whole(self, request: Request, reply: MockReply) -> Body:
         if request.variant == _COUNT:

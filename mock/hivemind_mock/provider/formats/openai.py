@@ -13,19 +13,15 @@ from collections.abc import Mapping, Sequence
 from hivemind_mock.provider.formats.base import (
     ApiError,
     Body,
-    Conversation,
     ErrorKind,
     Format,
     Headers,
     MockReply,
     Request,
-    Tool,
     count_tokens,
     event,
     go_duration,
-    objects,
     positive,
-    text_in,
     unnamed,
 )
 from hivemind_mock.provider.limits import Reading
@@ -99,15 +95,6 @@ class OpenAIChat(_OpenAI):
 
     def said(self, body: Body) -> tuple[object, ...]:
         return body.get("tools"), body.get("messages"), body.get("input")
-
-    def conversation(self, body: Body) -> Conversation:
-        messages, tools = list(objects(body.get("messages"))), objects(body.get("tools"))
-        functions = [each["function"] for each in tools if isinstance(each.get("function"), Mapping)]
-        return Conversation(
-            prompt=text_in([each.get("content") for each in messages if each.get("role") == "user"]),
-            tools=tuple(Tool.of(each.get("name"), each.get("parameters")) for each in functions),
-            results=sum(each.get("role") == "tool" for each in messages),
-        )
 
     def whole(self, request: Request, reply: MockReply) -> Body:
         if request.variant == _EMBEDDING:
@@ -200,22 +187,6 @@ class OpenAIResponses(_OpenAI):
 
     def said(self, body: Body) -> tuple[object, ...]:
         return body.get("tools"), body.get("instructions"), body.get("input")
-
-    def conversation(self, body: Body) -> Conversation:
-        items, given = list(objects(body.get("input"))), body.get("input")
-        said = [each.get("content") for each in items if each.get("role") == "user"]
-        tools = []
-        for each in objects(body.get("tools")):
-            if each.get("type") == "namespace":
-                space = str(each.get("name", ""))
-                tools += [Tool.of(one.get("name"), one.get("parameters"), space) for one in objects(each.get("tools"))]
-            elif each.get("type") == "function":
-                tools.append(Tool.of(each.get("name"), each.get("parameters")))
-        return Conversation(
-            prompt=text_in(said, given if isinstance(given, str) else ""),
-            tools=tuple(tools),
-            results=sum(str(each.get("type")).endswith("_call_output") for each in items),
-        )
 
     def whole(self, request: Request, reply: MockReply) -> Body:
         return self._response(request, reply, self._status(reply))

@@ -3,18 +3,19 @@ announced meanwhile."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 import httpx
 import pytest
 
-from hivemind.errors import UsageError
-from hivemind_mock.provider.app import MockProvider
+from benchmarks.planned.plan import Plan, Step
+from benchmarks.planned.provider import PlannedProvider
+from hivemind.lab.simulate.clock import run_virtual
 from hivemind_mock.provider.config import MockConfig, ReplyConfig
-from hivemind_mock.provider.plan import Plan, Step, read_plan
+from hivemind_mock.provider.inprocess import InProcessTransport
 
 PLAN = Plan((Step(run="echo hi"), Step(agent="count files", kind="general"), Step(say="All done.")))
 CONFIG = MockConfig(reply=ReplyConfig(tokens=9, spread=0, cache_read=0.5, cache_write=0.25, cache_1h=0.5))
@@ -25,8 +26,24 @@ CALLS: list[tuple[str, object]] = [
     ("bash", {"command": "echo hi", "description": "as planned"}),
     ("task", {"prompt": "count files", "subagent_type": "general"}),
 ]
+T = TypeVar("T")
 Talk = Callable[[list[tuple[str, object]], bool], tuple[str, dict[str, Any]]]
 """Makes path and body of a request, from the calls so far and whether to stream."""
+
+
+def played(
+    config: MockConfig, scene: Callable[[PlannedProvider, httpx.AsyncClient], Awaitable[T]], plan: Plan | None = None
+) -> T:
+    """Play a scene with a provider and a client of it, in virtual time."""
+
+    async def main() -> T:
+        mock = PlannedProvider(config, plan, clock=asyncio.get_running_loop().time)
+        async with httpx.AsyncClient(
+            transport=InProcessTransport(mock), base_url="http://mock", timeout=None
+        ) as client:
+            return await scene(mock, client)
+
+    return run_virtual(main())
 
 
 def anthropic(calls: list[tuple[str, object]], stream: bool) -> tuple[str, dict[str, Any]]:
@@ -131,17 +148,16 @@ FORMATS: dict[str, tuple[Talk, Callable[[list[Any]], tuple[str, object]]]] = {
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_client_goes_through_the_plan(play: Any, name: str, stream: bool) -> None:
+def test_a_client_goes_through_the_plan(name: str, stream: bool) -> None:
     """Its shell tool, then its tool for sub-agents, then text; and the tally has what was announced each time."""
     make, read = FORMATS[name]
 
-    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> tuple[list[httpx.Response], Any]:
-        mock.plan = PLAN
+    async def scene(mock: PlannedProvider, client: httpx.AsyncClient) -> tuple[list[httpx.Response], Any]:
         asked = [make(CALLS[:turn], stream) for turn in range(3)]
         replies = [await client.post(path, json=body) for path, body in asked]
-        return replies, (await client.get("/_mock/requests")).json()
+        return replies, mock.tally.views()
 
-    replies, tally = play(CONFIG, scene)
+    replies, tally = played(CONFIG, scene, PLAN)
     assert [read(objects(reply)) for reply in replies[:2]] == CALLS
     assert "All done." in replies[2].text
     assert [entry["tool"] for entry in tally] == ["bash", "task", None]
@@ -154,65 +170,51 @@ def test_a_client_goes_through_the_plan(play: Any, name: str, stream: bool) -> N
         assert (entry["output_tokens"], entry["dollars"] > 0) == (9, True)
 
 
-def test_a_sub_agent_starts_no_other(play: Any) -> None:
+def test_a_sub_agent_starts_no_other() -> None:
     """A conversation that was begun by a step of the plan ends with text, though it offers the same tools."""
 
-    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> str:
-        mock.plan = PLAN
+    async def scene(mock: PlannedProvider, client: httpx.AsyncClient) -> str:
         path, body = anthropic([], False)
         body["messages"][0]["content"] = "You are to count files."
         return (await client.post(path, json=body)).text
 
-    assert "All done." in play(CONFIG, scene)
+    assert "All done." in played(CONFIG, scene, PLAN)
 
 
-def test_what_nobody_announced_is_not_tallied(play: Any) -> None:
+def test_what_nobody_announced_is_not_tallied() -> None:
     """A stream without usage, which the client didn't ask for, and a count of tokens."""
 
-    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> list[object]:
+    async def scene(mock: PlannedProvider, client: httpx.AsyncClient) -> list[object]:
         path, body = chat([], True)
         await client.post(path, json={**body, "stream_options": None})
         path, body = anthropic([], False)
         await client.post(f"{path}/count_tokens", json=body)
-        return [entry["announced"] for entry in (await client.get("/_mock/requests")).json()]
+        return [entry["announced"] for entry in mock.tally.views()]
 
-    assert play(CONFIG, scene) == [None, None]
-
-
-def test_a_plan_is_read(tmp_path: Path) -> None:
-    """Every kind of step, in YAML."""
-    (tmp_path / "plan").write_text(
-        "- run: echo hi\n- {agent: look, kind: general}\n- {tool: Read, arguments: {path: /x}}\n- say: bye\n"
-    )
-    steps = (
-        Step(run="echo hi"),
-        Step(agent="look", kind="general"),
-        Step(tool="Read", arguments={"path": "/x"}),
-        Step(say="bye"),
-    )
-    assert read_plan(tmp_path / "plan") == Plan(steps)
+    assert played(CONFIG, scene) == [None, None]
 
 
-@pytest.mark.parametrize(
-    ("text", "wrong"),
-    [
-        ("run: x", "must be a list of steps"),
-        ("- walk: x", "step 1 must have one of run, agent (and kind), tool (and arguments), say"),
-        ("- say: hi\n- {run: x, say: y}", "step 2 must have one of"),
-        ("- run: [ls]", "step 1: run must be text"),
-        ("- {tool: t, arguments: 5}", "step 1: arguments must be an object"),
-        ("- {", "can't be read: "),
-    ],
-)
-def test_what_is_no_plan(tmp_path: Path, text: str, wrong: str) -> None:
-    """Says where and why."""
-    (tmp_path / "plan").write_text(text)
-    with pytest.raises(UsageError, match=r"^--plan .*plan: ") as raised:
-        read_plan(tmp_path / "plan")
-    assert wrong in str(raised.value)
+def test_its_account_tells_what_was_lost() -> None:
+    """By agent and by key, in dollars: what expired, and what another model had."""
+    text, more = "a" * 16_000, "b" * 8_000  # 4,000 and 2,000 tokens
 
+    async def scene(mock: PlannedProvider, client: httpx.AsyncClient) -> dict[str, dict[str, float]]:
+        async def ask(*texts: str, path: str = "/v1/messages", model: str = "claude-sonnet-5-5", **fields: Any) -> None:
+            content: list[dict[str, Any]] = [{"type": "text", "text": each} for each in texts]
+            content[-1]["cache_control"] = {"type": "ephemeral", "ttl": "5m"}
+            body = {"model": model, "max_tokens": 9, "messages": [{"role": "user", "content": content}], **fields}
+            await client.post(path, json=body, headers={"x-api-key": "k"})
 
-def test_a_missing_plan(tmp_path: Path) -> None:
-    """Is named."""
-    with pytest.raises(UsageError, match="nowhere: No such file or directory"):
-        read_plan(tmp_path / "nowhere")
+        await ask(text, path="/agent/ann/v1/messages")
+        await asyncio.sleep(301)
+        await ask(text, path="/agent/ann/v1/messages")
+        await ask(text, more, metadata={"user_id": "bob"})
+        await ask(text, more, metadata={"user_id": "bob"}, model="claude-opus-5-5")
+        return mock.tally.account()
+
+    account = played(MockConfig(reply=ReplyConfig(cache=True, tokens=10, spread=0)), scene)
+    sums = {who: (each["lost"], each["switched"]) for who, each in account.items()}
+    assert sums["ann"] == pytest.approx((4_000 * (2.5 - 0.1) / 1e6, 0.0))
+    assert sums["bob"] == pytest.approx((0.0, 6_000 * (5.0 - 0.2) / 1e6))
+    (key,) = account.keys() - {"ann", "bob"}
+    assert account[key]["dollars"] == pytest.approx(account["ann"]["dollars"] + account["bob"]["dollars"])

@@ -11,7 +11,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from hivemind_mock.provider.formats.base import Body, Format, MockReply, Request
+from benchmarks.planned.caches import AgentFound
+from hivemind_mock.provider.app import Asked
+from hivemind_mock.provider.formats.base import Body, MockReply
 
 KEPT = 10_000
 """Requests remembered; older ones are forgotten first."""
@@ -28,54 +30,45 @@ _ANNOUNCED = ("model", "modelVersion", "usage", "usageMetadata", "prompt_eval_co
 _SHOWN_HEADERS = (b"user-agent", b"x-claude-code-session-id", b"session-id", b"x-stainless-retry-count")
 
 
-class Who(Struct, frozen=True):
-    """Whose a request is."""
-
-    agent: str
-    key: str
-    """A short hash of its credential; empty: it had none."""
-
-
 class Entry(Struct, frozen=True):
     """One request for tokens."""
 
     number: int
     at_s: float
     """Seconds since the provider's start."""
-    path: str
-    wire: Format
-    request: Request
-    headers: dict[str, str]
-    """Those that name the client, its session and the attempt."""
+    asked: Asked
     reply: MockReply | None
     """None: it was refused, or left before its end."""
-    who: Who
 
     def view(self) -> dict[str, Any]:
-        """Return it as `GET /_mock/requests` shows it. Takes a tenth of a second the first time."""
-        announced = self._announced()
-        counts, model = _counted(self.wire.name, announced) if announced else ({}, "")
+        """Return it as a mapping. Takes a tenth of a second the first time."""
+        announced, asked, found = self._announced(), self.asked, self.asked.found
+        assert isinstance(found, AgentFound)
+        name = asked.wire.name
+        counts, model = _counted(name, announced) if announced else ({}, "")
         dollars, lost, switched = None, None, None
         if counts and self.reply is not None:
-            dollars = cost(self.wire.name, model, counts)
+            dollars = cost(name, model, counts)
             lost, switched = (
-                dollars and dollars - (cost(self.wire.name, model, read_instead(counts, tokens)) or 0)
-                for tokens in (self.reply.cache_lost, self.reply.cache_switched)
+                dollars and dollars - (cost(name, model, read_instead(counts, tokens)) or 0)
+                for tokens in (found.lost, found.switched)
             )
         call = None if self.reply is None else self.reply.call
         return {
             "number": self.number,
             "at_s": self.at_s,
-            "path": self.path,
-            "format": self.wire.name,
-            "model": self.request.model,
-            "stream": self.request.stream,
-            "headers": self.headers,
+            "path": asked.path,
+            "format": name,
+            "model": asked.request.model,
+            "stream": asked.request.stream,
+            "headers": {
+                each.decode(): asked.headers[each].decode("latin-1") for each in _SHOWN_HEADERS if each in asked.headers
+            },
             "answered": self.reply is not None,
             "tool": call and call.name,
             "announced": announced,
-            "agent": self.who.agent,
-            "key": self.who.key,
+            "agent": found.agent,
+            "key": found.where[0],
             **counts,
             "dollars": dollars,
             "lost": lost,
@@ -84,10 +77,11 @@ class Entry(Struct, frozen=True):
 
     def _announced(self) -> Body | None:
         """Return model and usage as they were sent; None: no usage was."""
-        silent = self.request.stream and not self.request.show_usage
-        if self.reply is None or silent or self.request.variant == "count":
+        request = self.asked.request
+        silent = request.stream and not request.show_usage
+        if self.reply is None or silent or request.variant == "count":
             return None
-        whole = self.wire.whole(self.request, self.reply)
+        whole = self.asked.wire.whole(request, self.reply)
         return {name: whole[name] for name in _ANNOUNCED if name in whole}
 
 
@@ -98,20 +92,10 @@ class Tally:
         self._entries: deque[Entry] = deque(maxlen=KEPT)
         self._number = 0
 
-    def note(
-        self,
-        at_s: float,
-        path: str,
-        wire: Format,
-        request: Request,
-        headers: dict[bytes, bytes],
-        reply: MockReply | None,
-        who: Who,
-    ) -> None:
+    def note(self, at_s: float, asked: Asked, reply: MockReply | None) -> None:
         """Remember a request that has ended."""
         self._number += 1
-        shown = {name.decode(): headers[name].decode("latin-1") for name in _SHOWN_HEADERS if name in headers}
-        self._entries.append(Entry(self._number, at_s, path, wire, request, shown, reply, who))
+        self._entries.append(Entry(self._number, at_s, asked, reply))
 
     def views(self) -> list[dict[str, Any]]:
         """Return all entries."""
