@@ -91,7 +91,7 @@ async def test_a_session_goes_on(command: list[str], tmp_path: Path) -> None:
         on.running.proxy.apply(SetBudget("alice", 100), "ann")
         ran = await on.resume("alice")
         assert (ran.code, f"alice goes on in claude-code's session {session}" in ran.err) == (0, True), ran.err
-        assert said(on.place) == ['[400, "new", "fix it"]', f'[200, "{session}", "fix it", "{GO_ON}"]']
+        assert said(on.place) == ['[402, "new", "fix it"]', f'[200, "{session}", "fix it", "{GO_ON}"]']
 
 
 @pytest.mark.e2e
