@@ -20,7 +20,7 @@ def register_profiles() -> None:
     None has a deadline, because other programs may be busy; only `fuzz` explains failures, by tracing each line.
     """
     phases = tuple(phase for phase in Phase if phase is not Phase.explain)
-    settings.register_profile("small", max_examples=25, deadline=None, phases=phases)
+    settings.register_profile("small", max_examples=15, deadline=None, phases=phases)
     settings.register_profile("large", max_examples=40, deadline=None, phases=phases)
     settings.register_profile(
         "fuzz", max_examples=2000, deadline=None, derandomize=False, database=DirectoryBasedExampleDatabase(_DATABASE)

@@ -12,6 +12,7 @@ import itertools
 import os
 import sys
 import tempfile
+import threading
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
@@ -116,10 +117,20 @@ def _run(
         _use_state(folder)
         taken = (item for index in iter(queue.get, None) for item in files[index])
         item = next(taken, None)
+        unfreeze, unfrozen = gc.unfreeze, threading.Event()
+
+        def noted() -> None:
+            unfrozen.set()
+            unfreeze()
+
+        gc.unfreeze = noted
         while item:
             following = next(taken, None)
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             item = following
+            if unfrozen.is_set():  # else each collection from here on goes over all that was imported
+                unfrozen.clear()
+                gc.freeze()
 
 
 def _use_state(folder: str) -> None:

@@ -18,6 +18,7 @@ from program import called
 from proxy.kit import Running, settings_for
 
 from hivemind.agents.run import Foreground
+from hivemind.control import client as control_client
 from hivemind.host.proxy import Proxy
 from hivemind.prices import Prices
 from hivemind.proxy.server_protocol import ClientProtocol
@@ -74,9 +75,13 @@ class Place:
     async def called(self, *args: str) -> Ran:
         """`hivemind` in a thread of this process, because starting Python and importing it all takes a second.
 
-        No signal can be handled there, and a command's own output isn't caught.
+        No signal can be handled there, and a command's own output isn't caught. A busy machine may hold up the proxy,
+        which shares the process, for longer than the command would wait for it.
         """
-        with mock.patch.object(Foreground, "caught", return_value=contextlib.nullcontext()):
+        with (
+            mock.patch.object(Foreground, "caught", return_value=contextlib.nullcontext()),
+            mock.patch.multiple(control_client, CONNECT_WITHIN_S=HANGS_S, ANSWER_WITHIN_S=HANGS_S),
+        ):
             done = await asyncio.to_thread(called, self.folder, args, self._environ({}))
         return Ran(done.code, done.out, done.err)
 

@@ -137,8 +137,8 @@ def test_any_name_of_an_agent_will_do(repo: Path, agent: str) -> None:
     ("change", "state"),
     [
         (lambda at: (at / "new").write_text("x"), "1 uncommitted file"),
-        (lambda at: (at / "README").write_text("x"), "1 uncommitted file"),
-        (lambda at: (at / "README").unlink(), "1 uncommitted file"),
+        pytest.param(lambda at: (at / "README").write_text("x"), "1 uncommitted file", marks=pytest.mark.slow),
+        pytest.param(lambda at: (at / "README").unlink(), "1 uncommitted file", marks=pytest.mark.slow),
         (lambda at: commit(at, "new", "x"), "1 commit"),
         (lambda at: (commit(at, "new", "x"), git(at, "checkout", "-q", "--detach", "main")), "1 commit"),
         (lambda at: (git(at, "checkout", "-q", "--detach"), commit(at, "new", "x")), "1 commit"),

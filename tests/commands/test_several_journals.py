@@ -15,6 +15,7 @@ from hivemind.cli.main import main
 from hivemind.journal.codec import event_of, line_of
 from hivemind.journal.records import JournalBegan
 from hivemind.lab.simulate.recording import load
+from hivemind.records import replace
 from hivemind_mock.agents.agent import AgentConfig
 from hivemind_mock.provider.config import LatencyConfig, LimitConfig, MockConfig
 
@@ -88,12 +89,19 @@ def test_in_a_fleet(journals: tuple[Path, ...], capsys: pytest.CaptureFixture[st
     assert "requests of the other proxies that used the same keys aren't in it" in " ".join(alone.split())
 
 
-def test_the_same_twice(journals: tuple[Path, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    """One line, exit code 2."""
+def test_the_same_twice(journals: tuple[Path, ...], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """One line, exit code 2; a copy, and a part that is elsewhere, too."""
     for command in ("what-if", "report"):
         assert main([command, str(journals[0]), *named(journals)]) == 2
         assert capsys.readouterr() == ("", "hivemind: proxy-0.jsonl: is named twice\n")
-    assert list(Path().iterdir()) == []
+    first, _, rest = journals[0].read_bytes().partition(b"\n")
+    began = event_of(first)
+    assert isinstance(began, JournalBegan)
+    for part, told in ((1, "are the same journal; name it once"), (2, "are parts of one journal; put them into one")):
+        (tmp_path / "other.jsonl").write_bytes(line_of(replace(began, part=part)) + rest)
+        assert main(["report", str(journals[0]), str(tmp_path / "other.jsonl")]) == 2
+        assert told in capsys.readouterr().err
+    assert [path.name for path in Path().iterdir()] == ["other.jsonl"]
 
 
 def test_report(journals: tuple[Path, ...], capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from commands.journals import badly_tuned, does, slow
@@ -110,7 +111,7 @@ def test_fits(badly: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pyte
 
 
 @pytest.mark.usefixtures("searched_once")
-def test_written_down(badly: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_written_down(badly: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """What was found goes into the settings' file, which is otherwise as it was."""
     Path("hivemind.toml").write_text("# mine\nport = 9000 # ours\n")
     out = does(capsys, "tune", str(badly), *_BRIEF, "--write", "--yes")
@@ -121,6 +122,12 @@ def test_written_down(badly: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "+++ " in out
     does(capsys, "tune", str(badly), *_BRIEF, "--write", "other.toml", "--yes")
     assert Path("other.toml").exists()
+    assert "other.toml says so already" in does(capsys, "tune", str(badly), *_BRIEF, "--write", "other.toml", "--yes")
+    for answer, told in (("n", "nothing is written"), ("y", "asked.toml is written")):
+        monkeypatch.setattr(sys, "stdin", mock.Mock(isatty=lambda: True, readline=lambda answer=answer: answer))
+        assert main(["tune", str(badly), *_BRIEF, "--write", "asked.toml"]) == 0
+        out, err = capsys.readouterr()
+        assert (told in out, err) == (True, "write this to asked.toml? [y/N] ")
 
 
 @pytest.mark.parametrize(

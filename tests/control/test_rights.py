@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from hivemind.api_types import PlaceRelease, PlaceRequest
+from hivemind.api_types import ClaimRequest, PlaceRelease, PlaceRequest, TaskState
 from hivemind.control.rights import Denied, Rights
+from hivemind.control.run_access import RunAccess
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.accounts import Budget
 from hivemind.scheduler.commands import Command
@@ -114,8 +117,11 @@ def test_a_priority_may_be_lowered(known: Known, rights: Rights) -> None:
     assert may(rights, high, cmd.SetPriority("ann", Priority.CRITICAL)) == [True, False]
     known.agents["child"].priority = Priority.LOW  # by the operator
     assert may(rights, low, normal) == [True, False]
+    assert (rights.decider("ann", low), rights.decider("ann", cmd.SetPriority("bob", Priority.LOW))) == ("", "ann")
     rights.note(low, "ann")
     assert may(rights, normal) == [True]
+    known.agents["ann"].priority, known.agents["ann"].task_priority = None, Priority.LOW
+    assert rights.priority("ann") is Priority.LOW
     assert may(rights, cmd.BoostAgent("child"), cmd.BoostAgent("child", 0)) == [False, True]
 
 
@@ -123,6 +129,11 @@ def test_only_parts_of_its_own_process_end(known: Known, rights: Rights) -> None
     """No process does, neither its own nor one that it started, and no other's sub-agent."""
     names = ("ann/sub", "ann/sub/deeper", "ann", "annie/sub", "child", "child/sub", "bob/ann/sub")
     assert may(rights, *map(cmd.EndAgent, names)) == [True, True, *[False] * 5]
+    assert may(rights, cmd.CutRequest("ann", 1), cmd.CutRequest("child", 2), cmd.CutRequest("bob", 3)) == [True] * 2 + [
+        False
+    ]
+    known.agents["mother"].parent = known.agents["child"]  # a circle, as no scheduler makes it
+    assert may(rights, cmd.CutRequest("child", 1), run="other") == [False]
 
 
 @pytest.mark.parametrize("kind", [cmd.PauseAgent, cmd.StopAgent])
@@ -161,6 +172,10 @@ def test_tasks(known: Known, rights: Rights) -> None:
     assert rights.decider("ann", cmd.CancelTask("t")) == "ann"
     rights.note(cmd.CancelTask("t"), "ann")
     assert may(rights, cmd.RetryTask("t")) == [True]
+    assert may(rights, cmd.RetryTask("none"), cmd.SetTaskPriority("none", Priority.CRITICAL)) == [True, True]
+    assert rights.decider("ann", cmd.SetTaskPriority("t", Priority.LOW)) == "ann"
+    with pytest.raises(Denied, match="task s is neither the run of ann's nor was it submitted by it"):
+        rights.place("ann", PlaceRequest("new", task="s"))
     known.tasks.pop("s")
     known.tasks.pop("a")
     assert may(rights, cmd.ForgetTasks("")) == [True]
@@ -275,3 +290,41 @@ def test_what_is_the_operators(rights: Rights) -> None:
         *(cmd.ReleaseLane("a"), cmd.BeginAgent("ann"), cmd.EndAgent("child")),
     )
     assert may(rights, *commands) == [False] * len(commands)
+
+
+def test_what_a_run_asks_of_its_proxy(known: Known, rights: Rights) -> None:
+    """It reads requests and checkpoints of its own and of what it started, and sees no command of another's task; what
+    is denied is told to the operator."""
+    told: list[str] = []
+    of = {1: "child", 2: "bob"}
+    others = (TaskSpec("t", command=("x", "secret")), TaskSpec("u", command=("mine",), parent="ann"))
+    tasks = tuple(TaskState(each, "ready", Priority.NORMAL, 0, "", "") for each in others)
+    proxy = SimpleNamespace(
+        rights=rights,
+        denied=lambda run, asked, why: told.append(asked),
+        detail=lambda ticket: SimpleNamespace(view=SimpleNamespace(agent=of[ticket], arrived_at=1.0)),
+        tasks=lambda batch, running: tasks,
+        place=lambda wanted, who: (wanted, who),
+        claim=lambda wanted, who: who,
+        runs=SimpleNamespace(within=lambda run, process: False),
+    )
+    known.tasks["t"] = Task(others[0], 1)
+    access = RunAccess(cast(Any, proxy), "ann")
+    assert access.detail(1) is not None
+    access.require_checkpoint("child", "ann")
+    for denied in (
+        lambda: access.detail(2),
+        lambda: access.require_checkpoint("bob", None),
+        lambda: access.settings_file,
+        lambda: access.claim(ClaimRequest("r"), "x"),
+    ):
+        with pytest.raises(Denied):
+            denied()
+    assert told == ["read the details of requests", "read checkpoints", *told[2:]]
+    assert len(told) == 4
+    assert cast(str, access.claim(ClaimRequest("r", "own"), "x")) == "agent ann"
+    assert [each.spec.command for each in access.tasks(None)] == [("…",), ("mine",)]
+    assert cast(Any, access.place(PlaceRequest("new", process="5 now"), "x")) == (
+        PlaceRequest("new", "ann", priority=Priority.NORMAL),
+        "agent ann",
+    )

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import pytest
 from fleet.lua import FRESH_S, State, sync_budgets
 from scheduler.driving import LANE, Hands, lane_config
 
-from hivemind.fleet.budget_member import BudgetMember
-from hivemind.fleet.budgets import CHUNK_S, BudgetReply
-from hivemind.scheduler.accounts import Account, Spent
+from hivemind.fleet.budget_member import BudgetMember, _budget
+from hivemind.fleet.budgets import CHUNK_S, BudgetDecision, BudgetReply
+from hivemind.records import replace
+from hivemind.scheduler.accounts import Account, Budget, Spent
 from hivemind.scheduler.commands import BeginAgent, EndAgent, SetBudget
 from hivemind.scheduler.config import BudgetConfig, SchedulerConfig
 from hivemind.scheduler.persistence import SavedAgent
@@ -223,6 +225,13 @@ def test_a_budget_is_raised_and_lifted_everywhere() -> None:
     assert not second.hands.scheduler.agents["a"].budget
     ticket = second.ask(size=400_000)
     assert ticket.state is TicketState.IN_FLIGHT
+
+
+@pytest.mark.parametrize("odd", [{"per": "year"}, {"covers": "world"}, {"tokens": -5}])
+def test_a_decision_that_makes_no_sense_is_none(odd: dict[str, Any]) -> None:
+    """A proxy of another version may have written it."""
+    assert _budget(replace(BudgetDecision(1, "a", tokens=5), **odd)) is None
+    assert _budget(BudgetDecision(1, "a", tokens=5, covers="all")) == Budget(5)
 
 
 def test_a_budget_that_comes_late_counts_what_all_used_before() -> None:

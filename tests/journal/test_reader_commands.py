@@ -20,12 +20,13 @@ from msgspec.structs import fields
 from hivemind.cli.main import main
 from hivemind.errors import UsageError
 from hivemind.journal.codec import KINDS, event_of, line_of
-from hivemind.journal.event_text import describe
+from hivemind.journal.event_text import clock, describe
 from hivemind.journal.files import folder_in, parse_moment, part_path
 from hivemind.journal.read.reader import listed
 from hivemind.journal.records import Gap, JournalEnded
 from hivemind.journal.write.segment import JournalPart
 from hivemind.scheduler import events as ev
+from hivemind.scheduler.types import Usage, WindowKind, WindowReading
 
 
 @pytest.fixture(autouse=True)
@@ -202,6 +203,18 @@ def test_every_event_can_be_shown(kind: type[ev.Event]) -> None:
     shown = describe(kind(**_filled(kind)))
     assert all(isinstance(part, str) for part in shown)
     assert shown[3]
+
+
+def test_an_events_own_words() -> None:
+    """Say what a reply stated of windows, and what was written to a cache; a day that no calendar has is a number."""
+    windows = (WindowReading(WindowKind.REQUESTS, None, 40, 1.5), WindowReading(WindowKind.INPUT, 5_000, None, None))
+    usage = Usage(5, 0, 7, 1, cache_write_1h_tokens=3)
+    assert describe(ev.LimitsRead(0.0, "lab", "m", windows))[3] == (
+        "m: requests 40 of ? left, reset in 1.5 s; input ? of 5,000 left"
+    )
+    beside = describe(ev.Finished(0.0, 1, "ann", "lab", "m", 200, 0, usage, None))[3]
+    assert beside == "m used beside: tokens: 5 in, 7 to a cache (3 for an hour), 1 out"
+    assert clock()(1e300) == ("", "1e+300 s")
 
 
 def test_terminals_are_safe(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

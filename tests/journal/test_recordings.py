@@ -21,7 +21,7 @@ from journal.recordings import HERE
 
 from hivemind.cli.main import main
 from hivemind.journal.files import find
-from hivemind.journal.importers import FORMATS
+from hivemind.journal.importers import FORMATS, claude_code, codex
 from hivemind.journal.importers.looking_back import look_back
 from hivemind.journal.importers.making import journal_of
 from hivemind.journal.importers.sources import Shelf, Source, find_sources, tales_of
@@ -136,6 +136,62 @@ def test_an_older_session(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "when requests began" in told
     granted = [event.at for event in events(tmp_path) if isinstance(event, ev.Granted)]
     assert granted == [0.0, 2.0]
+
+
+def _lines(path: Path, *given: dict[str, Any]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [{"timestamp": "2026-11-28T10:00:00Z", **line} for line in given]
+    path.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+    return path
+
+
+def test_who_started_a_sub_agent_of_claude_code(tmp_path: Path) -> None:
+    """A file of its own names the call that started it, deeper than the first level; lines among the session's name
+    the line before. Steps within a message count together."""
+    steps = [{"type": "message", "input_tokens": 5, "output_tokens": 2}] * 2
+    usage = {"input_tokens": 10, "output_tokens": 4}
+
+    def answer(ident: str, **more: Any) -> dict[str, Any]:
+        message = {
+            "id": ident,
+            "model": "claude-x",
+            "usage": {**usage, "iterations": steps},
+            "content": [{"id": "call"}],
+        }
+        return {"type": "assistant", "sessionId": "s", "uuid": ident, "message": message, **more}
+
+    folder = tmp_path / "s" / "subagents"
+    _lines(folder / "agent-one.jsonl", answer("a", agentId="one"))
+    two = _lines(folder / "agent-two.jsonl", answer("b", agentId="two"))
+    for meta, parent in (({"toolUseId": "call", "spawnDepth": 2}, "one"), ({"toolUseId": "call"}, ""), ({}, "")):
+        two.with_suffix(".meta.json").write_text(json.dumps(meta))
+        assert [each.parent for each in claude_code.read(two).attempts] == [parent]
+    below = answer("d", isSidechain=True, parentUuid="c")
+    older = _lines(tmp_path / "older.jsonl", answer("c", isSidechain=True), below, {**below, "timestamp": "never"})
+    tale = claude_code.read(older)
+    assert [each.agent for each in tale.attempts] == ["c", "c"]
+    assert tale.attempts[0].usage == Usage(10, 0, 0, 4)
+    assert sum(tale.skipped.values()) == 1
+
+
+def test_an_older_session_of_codex(tmp_path: Path) -> None:
+    """Its answers are known by what each adds to the total, and its plan's windows by how long they last."""
+    counts = {"input_tokens": 90, "cached_input_tokens": 50, "output_tokens": 7}
+    limits = {"primary": {"used_percent": 40, "resets_in_seconds": 60}, "secondary": {"used_percent": 120}}
+    count = {"type": "token_count", "info": {"last_token_usage": counts, "total_token_usage": counts}}
+    lines = [
+        {"type": "session_meta", "payload": {"id": "t"}},
+        {"type": "session_meta", "payload": {"id": "forked from"}},
+        {"type": "event_msg", "payload": {**count, "rate_limits": limits}},
+        {"type": "event_msg", "payload": count},
+        {"type": "event_msg", "payload": {"type": "token_count", "info": None}},
+        {"type": "response_item", "payload": {"type": "message", "role": "user"}, "timestamp": "never"},
+    ]
+    tale = codex.read(_lines(tmp_path / "rollout.jsonl", *lines))
+    (told,) = tale.attempts
+    assert (told.session, told.usage) == ("t", Usage(40, 50, 0, 7))
+    assert told.plan == [("primary", 0.4, told.at + 60), ("secondary", 1.0, None)]
+    assert sum(tale.skipped.values()) == 1
 
 
 SPAN: dict[str, Any] = {

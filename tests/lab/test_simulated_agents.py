@@ -16,8 +16,8 @@ from hivemind.scheduler.types import Priority
 
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
-    """A run of eleven agents."""
-    return load(recorded(tmp_path_factory.mktemp("journals")))
+    """A run of five agents."""
+    return load(recorded(tmp_path_factory.mktemp("journals"), "micro-5"))
 
 
 def test_an_agents_priority(recording: Recording) -> None:

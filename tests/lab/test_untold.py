@@ -77,8 +77,7 @@ def test_a_silent_rate_limit_is_found(form: str, make: Callable[[], Allowance], 
     assert "no header says so" in " ".join(limit.sentences())
 
 
-@pytest.mark.parametrize("kind", [FailureKind.RATE_LIMITED, FailureKind.OVERLOADED])
-@pytest.mark.parametrize("delay_s", [None, 3.0])
+@pytest.mark.parametrize(("kind", "delay_s"), [(FailureKind.RATE_LIMITED, 3.0), (FailureKind.OVERLOADED, None)])
 def test_a_limit_of_requests_in_process_is_found(kind: FailureKind, delay_s: float | None) -> None:
     """Also where it refuses with 429, and with the Retry-After that it asks for."""
     rng = random.Random(2)

@@ -262,3 +262,9 @@ def test_the_cost_by_model(height: int, golden: Callable[[str, str], None]) -> N
     rows = models.render(View(world()), 50, height, PLAIN)
     assert [row.cell_length for row in rows] == [50] * height
     golden(f"models_{height}", text(rows))
+
+
+def test_the_card_says_what_keeps_an_agent() -> None:
+    """Held or stopped while its last request ends, kept at a pace, or paused with its plan."""
+    shown = card(View(first_changed(held=True, stopped=True, paced_s=40.0, paused_s=600.0, state="streaming")))
+    assert [word for word in ("held", "stopped", "paced for 40s", "paused for 10m") if word not in shown] == []

@@ -185,7 +185,7 @@ def crowd(seed: int, agents: int, lanes: int, situation: str, *, forced: bool) -
     return world.snapshot(now + draw.choice((0.0, 0.4, 70.0)))
 
 
-@pytest.mark.parametrize(("agents", "lanes"), [(200, 3), (2, 2), (1, 3)])
+@pytest.mark.parametrize(("agents", "lanes"), [pytest.param(200, 3, marks=pytest.mark.slow), (2, 2), (1, 3)])
 def test_all_places_say_the_same_of_crowds(agents: int, lanes: int) -> None:
     """Of many and of few; the header has the verdict at every width, from 80 columns on with the cause's beginning."""
     for seed, (situation, forced) in enumerate(product(SITUATIONS, (False, True))):

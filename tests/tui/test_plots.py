@@ -126,6 +126,7 @@ def test_a_figure_has_the_size_asked_for(width: int, height: int) -> None:
     assert "ok" in roles
 
 
+@pytest.mark.e2e
 async def test_the_process_draws() -> None:
     """A job handed in comes back as the figure that this process would have drawn."""
     async with process() as plots:

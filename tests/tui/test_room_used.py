@@ -42,7 +42,7 @@ def without_tasks() -> FakeSource:
     return source
 
 
-@pytest.mark.parametrize("source", [several_source, without_tasks])
+@pytest.mark.parametrize("source", [pytest.param(several_source, marks=pytest.mark.slow), without_tasks])
 async def test_no_more_than_a_third_of_a_page_is_empty(source: Callable[[], FakeSource]) -> None:
     """With 12 agents and two upstreams, with a task graph and without one; of one agent, one request, a fleet that
     there isn't, and of the first screen, too."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 
-from tui.kit import frame, press, room, said, screen, seen, whole_screen
+from tui.kit import SMALLEST, frame, press, room, said, screen, seen, whole_screen
 from tui.worlds import FakeSource, busy_source, world
 
+from hivemind.journal.past import Cost
 from hivemind.records import replace
 from hivemind.scheduler.commands import PauseAgent
 from hivemind.world.health import Finding, Verdict
 from hivemind.world.snapshot import AgentView, Snapshot
 from hivemind_tui.commands import navigation
+from hivemind_tui.state.lists import COST_KEYS
 from hivemind_tui.state.view import View, ViewBuilder
 
 
@@ -280,3 +282,26 @@ async def test_the_card_shows_the_row_under_the_cursor_in_each_frame() -> None:
                 name = name_of(room(pilot).view.agent)
                 assert name.startswith(begins)
                 assert name.endswith(ends)
+
+
+async def test_the_log_stays_where_it_is_read() -> None:
+    """New lines below push it up by as many rows."""
+    source = busy_source()
+    async with screen(source, SMALLEST) as pilot:
+        await press(pilot, "5 k k k")
+        read, now = room(pilot).view.event, source.snapshot()
+        newer = replace(now.lines[-1], at=now.lines[-1].at + 1, text="something else")
+        source.become(replace(now, lines=(*now.lines[1:], newer)))
+        await frame(pilot)
+        view = room(pilot).view
+        assert (view.log_back, view.event) == (4, read)
+
+
+def test_a_row_of_costs_leads_to_its_agent() -> None:
+    view = View(world(), trail=("cost",), costs=(Cost("bob"), Cost("gone")))
+    assert (navigation.into(view).trail, navigation.into(view).selected) == (("cost", "agent"), "bob")
+    assert navigation.into(replace(view, spender="gone")) == replace(view, spender="gone")
+    assert navigation.columns(view) == (*COST_KEYS,)
+    assert navigation.edge(replace(view, trail=("requests",), ticket=5), 0).ticket == 0
+    assert navigation.everywhere(view).everywhere
+    assert navigation.sort_by(view, "cost").order.reverse is False

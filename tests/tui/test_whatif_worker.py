@@ -172,6 +172,7 @@ def _script(code: str) -> tuple[str, ...]:
     return sys.executable, "-c", f"import sys; {code}"
 
 
+@pytest.mark.e2e
 async def test_the_process_simulates(tmp_path: Path) -> None:
     """For real, twice in one child; the same question has the same answer. Before that somebody gave up: nothing else
     would stop what that child computes, nor the processes that it forked, which aren't its parent's to end."""

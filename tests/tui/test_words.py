@@ -50,7 +50,7 @@ SENTENCES: dict[str, tuple[str, list[Command]]] = {
 async def test_sentences_send_their_commands() -> None:
     """The first that the palette offers for a sentence is what it says."""
     source = FakeSource(world())
-    async with screen(source, (160, 45)) as pilot:
+    async with screen(source, (80, 24)) as pilot:
         for sentence, (answer, commands) in SENTENCES.items():
             await press(pilot, "1 j k")
             keys = " ".join(_KEYS.get(character, character) for character in sentence)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterable, Sequence
 
 import pytest
@@ -12,7 +14,7 @@ from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.events import WindowState
 from hivemind.scheduler.types import Usage, WindowKind
-from hivemind.world.forecast import tasks_done_in_s, used_up
+from hivemind.world.forecast import period_left_s, tasks_done_in_s, used_up
 from hivemind.world.health import Forecast
 from hivemind.world.snapshot import Snapshot
 
@@ -217,3 +219,11 @@ def test_held_requests_have_no_forecast_of_tasks() -> None:
         ev.Commanded(12.0, "you", "PauseAdmissions", {"paused": True}),
     )
     assert paused.snapshot(14.0).forecast.tasks_done_in_s is None
+
+
+def test_a_month_ends_with_its_last_day() -> None:
+    """By the machine's own calendar; what counts for ever has no end."""
+    last = time.mktime((2026, 2, 28, 12, 0, 0, 0, 0, -1))
+    assert period_left_s("month", last) == period_left_s("day", last) < 86_400
+    assert period_left_s("month", last - 86_400) > period_left_s("day", last) + 86_000
+    assert period_left_s("ever", last) == math.inf

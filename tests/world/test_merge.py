@@ -32,8 +32,9 @@ from hivemind.scheduler.events import LaneState, WindowState
 from hivemind.scheduler.types import Priority, WindowKind
 from hivemind.world import merge
 from hivemind.world.fleet import MemberLane, gathered, labelled
+from hivemind.world.health import Alert
 from hivemind.world.merge import LINES_SHOWN, TICKETS_APART, ProxyPart, merged
-from hivemind.world.snapshot import AgentView, Snapshot, Totals
+from hivemind.world.snapshot import AgentView, Alarm, RecordingView, Snapshot, Totals
 
 
 def part(machine: str, snapshot: Snapshot, *lanes: MemberLane, number: int = 0, skew_s: float = 0.0) -> ProxyPart:
@@ -302,3 +303,16 @@ def test_activity_and_waits_of_an_agent_on_two_machines() -> None:
     (ann,) = merged([part("a", one), part("b", other)]).agents
     assert ann.activity == (USED.total, 0, USED.total)
     assert ann.waiting_s == 8.0
+
+
+def test_what_is_wrong_anywhere_is_told_with_the_machine() -> None:
+    """Of alerts about the same that which still holds, of journals the first in trouble, and every broken rule."""
+    old, new = Alert(1, "wait", "", "waits 70 s", 5.0, over=True), Alert(1, "wait", "", "waits 90 s", 8.0)
+    alarm, journal = Alarm("slots", LANE, "", "a slot too many", 3.0), RecordingView("/j", 1, 0, "")
+    fine = replace(busy(), alerts=(old,), recording=journal)
+    worse = replace(busy(), alerts=(new,), alarms=(alarm,), recording=replace(journal, failing="disk full"))
+    both = merged([part("a", fine), part("b", worse)])
+    assert both is not None
+    assert [(each.text, each.over) for each in both.alerts] == [("waits 90 s", False)]
+    assert [each.text for each in both.alarms] == ["b: a slot too many"]
+    assert both.recording == replace(journal, failing="b: disk full")

@@ -432,3 +432,10 @@ def test_where_a_long_window_ends_and_whom_its_pace_holds() -> None:
         ("note", "window_paced", f"{text}: low waits", f"low until {at[2]}"),
     ]
     assert snapshot.verdict.state == "healthy"
+
+
+def test_the_command_that_mends() -> None:
+    """Names whom it is about; there is none for a budget that nobody has."""
+    for code, command in (("hung", "hivemind cut --retry ann"), ("agent_held", "hivemind release ann")):
+        assert remedy(Finding("degraded", code, "", "ann"), told().snapshot(1.0)) == command
+    assert remedy(Finding("note", "budget_low", "", "nobody"), told().snapshot(1.0)) == ""
