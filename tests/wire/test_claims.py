@@ -64,7 +64,8 @@ async def test_an_exhausted_agent_is_refused_under_every_spelling(prefix: str, h
         proxy.proxy.apply(SetBudget("alice", 5))
         assert (await ask(proxy, f"/agent/alice{MESSAGES}")).status_code == 200
         answer = await ask(proxy, prefix + MESSAGES, headers)
-        assert (answer.status_code, answer.headers["x-should-retry"]) == (400, "false")
+        expected = 402 if "x-claude-code-session-id" in headers else 400
+        assert (answer.status_code, answer.headers["x-should-retry"]) == (expected, "false")
         assert agents(proxy) == ["alice"]
         assert len(upstream.requests) == 1
 
@@ -76,7 +77,7 @@ async def test_a_sub_agent_of_another_spelling_is_part_of_the_same_process() -> 
         proxy.proxy.apply(SetBudget("alice", 5))
         assert (await ask(proxy, f"/agent/ALICE{MESSAGES}", headers)).status_code == 200
         assert (await ask(proxy, f"/agent/aLiCe{MESSAGES}")).status_code == 400
-        assert (await ask(proxy, f"/agent/alice{MESSAGES}", headers)).status_code == 400
+        assert (await ask(proxy, f"/agent/alice{MESSAGES}", headers)).status_code == 402
         assert agents(proxy) == ["alice", "alice/abcdef01"]
 
 
