@@ -46,8 +46,9 @@ ELSEWHERE: Mapping[str, str] = {
 """By the beginning of a path, a word that means something else there."""
 FORBIDDEN = {re.compile(rf"(?<![-.'\w])(?:{found})(?![-'\w])", re.IGNORECASE): right for found, right in WORDS.items()}
 
-ANY = re.compile(rf"\b(?:{'|'.join(WORDS)})", re.IGNORECASE)
-"""Finds all that any of these finds, and a little more."""
+ANY = re.compile("|".join(WORDS))
+ANY_PART = re.compile(re.sub(r"\(\^\|_\)|\(_\|\$\)|\$", "", "|".join(NAMES)).lower())
+"""Find in text in lower case all that any of these finds, and a little more: many times as fast."""
 
 
 @cache
@@ -55,7 +56,7 @@ def nodes_of(path: Path) -> list[ast.AST]:
     """All of a module's, for both kinds of words; none where its text, with the parts of texts joined, has no such
     word at all: reading its syntax takes the time."""
     text = path.read_text("utf-8")
-    if not (ANY.search(re.sub(r'["\']\s*\n\s*[frb]*["\']', "", text)) or ANY_NAME.search(text)):
+    if not (ANY.search(re.sub(r'["\']\s*\n\s*[frb]*["\']', "", text.lower())) or ANY_PART.search(text.lower())):
         return []
     return list(ast.walk(ast.parse(text)))
 
@@ -99,7 +100,7 @@ def wrong_in(lines: Iterator[tuple[int, str]], where: str) -> list[str]:
         f"{where}:{number}: {found[0]!r} in {text.strip()[:90]!r}: say {right}"
         for number, text in lines
         if " " in text
-        if ANY.search(text)
+        if ANY.search(text.lower())
         for pattern, right in FORBIDDEN.items()
         if (found := pattern.search(text)) and found[0].lower() != other
     ]

@@ -78,8 +78,9 @@ def night() -> Seen:
     return seen(run_of(a_night()))
 
 
-def hostile() -> RecordedRun:
-    """A run of which every name that comes from outside wants to be more than a name."""
+@cache
+def hostile() -> Seen:
+    """The page of a run of which every name that comes from outside wants to be more than a name."""
     lane = f"{EVIL}:1"
     first = began(
         journal=EVIL, program=EVIL, upstreams=((EVIL, "javascript:alert(1)"), ("x", "https://example.org/\"onload='"))
@@ -99,7 +100,7 @@ def hostile() -> RecordedRun:
         ev.CircuitChanged(START + 6, lane, EVIL, EVIL),
         ev.LaneRateLimited(START + 6, lane, 3.0, EVIL),
     ]
-    return run_of(events, first)
+    return seen(run_of(events, first), f"{EVIL}<h1>")
 
 
 def test_nothing_is_loaded() -> None:
@@ -132,7 +133,7 @@ def test_plots_can_not_be_handed_on() -> None:
 
 def test_names_stay_names() -> None:
     """Whatever an agent, a model, a lane or an operator is called, the page has no element or attribute of theirs."""
-    plain, found = night(), seen(hostile(), f"{EVIL}<h1>")
+    plain, found = night(), hostile()
     assert {tag for tag, _ in found.tags} <= {tag for tag, _ in plain.tags} | {"aside", "ul", "li"}
     assert len([tag for tag, _ in found.tags if tag == "script"]) == 3
     assert [attrs for _, attrs in found.tags if any(name.startswith("on") for name in attrs)] == []
@@ -141,7 +142,7 @@ def test_names_stay_names() -> None:
 
 def test_names_in_plots_are_escaped() -> None:
     """plotly takes some tags in texts for orders, and signs for gaps to fill, so no text from outside has any."""
-    data = seen(hostile()).figures["figures"]
+    data = hostile().figures["figures"]
     texts: list[str] = []
 
     def collect(value: object) -> None:
@@ -175,14 +176,7 @@ def test_tables_tell_what_plots_show() -> None:
     """What the plots show is there as tables too, each with the titles of its columns."""
     found = night()
     text = "\n".join(found.texts)
-    for told in (
-        "level cut to 3.0",
-        "circuit open",
-        "rate-limited",
-        "disconnected",
-        "90 %",
-        "$6.20",
-    ):
+    for told in ("level cut to 3.0", "circuit open", "rate-limited", "disconnected", "90 %", "$6.20"):
         assert told in text
     assert sum(1 for tag, _ in found.tags if tag == "table") >= 8
     assert all(attrs.get("scope") == "col" for tag, attrs in found.tags if tag == "th")
