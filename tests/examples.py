@@ -9,7 +9,7 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 from hypothesis.internal.conjecture import providers
 
 _SHARE = 8
-_FEWEST = 10
+_FEWEST = 7
 _FUZZ_TIMES = 10
 _DATABASE = Path(__file__).parents[1] / ".hypothesis" / "examples"
 
@@ -20,7 +20,7 @@ def register_profiles() -> None:
     None has a deadline, because other programs may be busy; only `fuzz` explains failures, by tracing each line.
     """
     phases = tuple(phase for phase in Phase if phase is not Phase.explain)
-    settings.register_profile("small", max_examples=15, deadline=None, phases=phases)
+    settings.register_profile("small", max_examples=10, deadline=None, phases=phases)
     settings.register_profile("large", max_examples=40, deadline=None, phases=phases)
     settings.register_profile(
         "fuzz", max_examples=2000, deadline=None, derandomize=False, database=DirectoryBasedExampleDatabase(_DATABASE)
@@ -40,7 +40,7 @@ def repeated() -> bool:
 
 def examples(large: int, few: int | None = None) -> int:
     """Return a test's own `max_examples`: a sixth of `large` in the large profile, ten times `large` in the fuzz
-    profile, else `few`, which is an eighth of it, but 10 at least, where nothing else is said."""
+    profile, else `few`, which is an eighth of it, but 7 at least, where nothing else is said."""
     if settings.get_current_profile_name() == "large":
         return max(_FEWEST, large // 6, few or 0)
     if settings.get_current_profile_name() == "fuzz":

@@ -303,7 +303,7 @@ def test_what_was_used_beside_answers_counts() -> None:
 def test_the_dead_are_those_of_the_control_room() -> None:
     """In random histories, read from the beginning, and from a part on that begins with the state of the world."""
     dead = 0
-    for seed in range(examples(480, few=40)):
+    for seed in range(examples(480, few=24)):
         events = History().after(randomly(seed, 120))
         world, half = told(), len(events) // 2
         for event in events[:half]:

@@ -11,7 +11,7 @@ from hivemind.redaction import text, values
 from hivemind.redaction.bodies import redact_body
 from hivemind.redaction.forms import FORMS, NAMED
 
-SIZE = 1 << 12
+SIZE = 1 << 11
 UNITS = (
     *("a-", "a_", "a.", "authorization", "authorization ", "cookie:", "cookie ", "api_key", "bearer", "bearer "),
     *("eyJ", "-eyJ", ".eyJ", "eyJaaaaaaaaa.", "\\neyJ", "%20eyJ", "://", "://a", "://a@", "12345678:AA", "token "),
@@ -54,14 +54,9 @@ def test_linear(way: str) -> None:
     for unit in (*UNITS, *(OF_THE_TABLE if way in ("text", "body") else ())):
         one = (unit * (SIZE // len(unit) + 1))[:SIZE]
         # What is quick at this size isn't quadratic, and too quick to be compared.
-        if seconds(work, one * 4, 1) > 0.02 and seconds(work, one * 4, 9) > 9 * seconds(work, one, 9):
+        if seconds(work, one * 4, 1) > 0.01 and seconds(work, one * 4, 9) > 9 * seconds(work, one, 9):
             slow.append(unit)
     assert slow == []
-
-
-def test_a_name_of_dashes() -> None:
-    """Five times as much doesn't take twenty-five times as long."""
-    assert seconds(WAYS["text"], "a-" * 20_000) < 15 * seconds(WAYS["text"], "a-" * 4_000)
 
 
 def test_caches_hold_nothing_long() -> None:

@@ -16,9 +16,9 @@ from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import Failure, FailureKind, Priority, Request, Usage
 
 LANE = "up/1"
-CHECKED_EACH = 300
+CHECKED_EACH = 150
 """Calls after which each the invariants are checked."""
-CHECKED_EVERY = 50  # later calls, as of tests that count thousands of grants
+CHECKED_EVERY = 150  # later calls, as of tests that count thousands of grants
 E = TypeVar("E", bound=Event)
 
 __all__ = ["LANE", "Hands", "circuit_lane", "failure", "lane_config", "request"]

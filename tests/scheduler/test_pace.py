@@ -107,7 +107,7 @@ def test_a_spike_cuts() -> None:
         (lambda flying: 1.0, 2, 11),
         (lambda flying: min(float(flying), 4.0), 4, 14),
         (lambda flying: 32 * flying / (32 + flying), 22, 40),
-        (float, 22, 40),
+        pytest.param(float, 22, 40, marks=pytest.mark.slow),
     ],
     ids=["serial", "four slots", "batches", "any number"],
 )
