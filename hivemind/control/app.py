@@ -20,11 +20,13 @@ from hivemind.control import openapi, proof
 from hivemind.control.api import routes
 from hivemind.control.controlled import ControlledProxy
 from hivemind.control.guard import METRICS, NO_PAGE, ControlGuard, failure
-from hivemind.control.metrics import encoder_for, rendered
+from hivemind.control.metrics import CONTENT_TYPES, OPEN_METRICS, rendered
 from hivemind.control.parsing import listed
 from hivemind.scheduler.types import Priority
 from hivemind.world.snapshot import Snapshot
 
+_TURN_CHARS = 1 << 14
+"""How much of the metrics is written in one turn of the event loop; it takes well below a millisecond."""
 _NO_NONCE = "nonce must be 64 hexadecimal digits, and run, if any, the part of a run's token before its last dot"
 
 
@@ -73,14 +75,17 @@ def control_app(proxy: ControlledProxy) -> Starlette:
         return Response(msgspec.json.encode(as_json(proxy.snapshot())), media_type="application/json")
 
     async def metrics(request: Request) -> Response:
-        states, accept = [task.state for task in proxy.tasks(None)], request.headers.get("accept", "")
-        encode, kind = await asyncio.to_thread(encoder_for, accept)
-        # A hundred agents take ten milliseconds: streams go on in between. A thread would hold the interpreter longer.
-        pieces = []
-        for piece in rendered(proxy.snapshot(), states, len(asyncio.all_tasks()), encode):
+        states = [task.state for task in proxy.tasks(None)]
+        form = OPEN_METRICS in request.headers.get("accept", "")
+        pieces, size = [], 0
+        for piece in rendered(proxy.snapshot(), states, len(asyncio.all_tasks()), open_metrics=form):
             pieces.append(piece)
-            await asyncio.sleep(0)
-        return Response(b"".join(pieces), headers={"content-type": kind, "vary": "accept", "cache-control": "no-store"})
+            size += len(piece)
+            if size > _TURN_CHARS:
+                size = 0
+                await asyncio.sleep(0)  # for streams to go on
+        headers = {"content-type": CONTENT_TYPES[form], "vary": "accept", "cache-control": "no-store"}
+        return Response("".join(pieces), headers=headers)
 
     async def described(_: Request) -> Response:
         # Without a token: tools that read such descriptions have none.

@@ -318,7 +318,7 @@ class FleetStore:
             return StoreError(f"{where} doesn't answer{hint}", "silent", Fault.AWAY)
         said = str(error)
         for begins, kind, fault, text in _SAID:
-            if said.startswith(begins) or getattr(error, "status_code", None) == begins:
+            if said.startswith(begins) or getattr(error, "status_code", None) in begins:
                 return StoreError(f"{where} {text}", kind, fault)
         if isinstance(error, (self._redis.InvalidResponse, *_NO_PROTOCOL)):
             text = "doesn't speak Redis's protocol; is it the right port?"
@@ -490,57 +490,52 @@ _TELLING = frozenset({"silent", "timeout", "route", "name"})
 """Kinds of errors in connecting that tell whether the store's machine is reached: of these, by `silent` alone."""
 _NO_ROUTE = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTDOWN, errno.EADDRNOTAVAIL}
 
-_SAID: tuple[tuple[str, str, Fault, str], ...] = (
+_SAID: tuple[tuple[tuple[str, ...], str, Fault, str], ...] = (
     (
-        "HMPROTOCOL",
+        ("HMPROTOCOL",),
         "version",
         Fault.UNREACHABLE,
         "holds the leases of proxies of another version; end those, or update this",
     ),
-    ("HMSTATE", "state", Fault.MISTAKE, "holds something else where a lane's leases belong"),
-    ("NOAUTH", "password", Fault.AWAY, "wants a password, which its URL doesn't hold"),
+    (("HMSTATE",), "state", Fault.MISTAKE, "holds something else where a lane's leases belong"),
+    (("NOAUTH", "Authentication required"), "password", Fault.AWAY, "wants a password, which its URL doesn't hold"),
+    (("WRONGPASS", "invalid password"), "password", Fault.MISTAKE, "refuses the user or password in its URL"),
     (
-        "Authentication required",
-        "password",
-        Fault.AWAY,
-        "wants a password, which its URL doesn't hold",
-    ),
-    ("WRONGPASS", "password", Fault.MISTAKE, "refuses the user or password in its URL"),
-    ("invalid password", "password", Fault.MISTAKE, "refuses the user or password in its URL"),
-    (
-        "AUTH <password> called without any password",
+        ("AUTH <password> called without any password", "Client sent AUTH, but no password is set"),
         "password",
         Fault.MISTAKE,
         "has no password, but its URL names one",
     ),
-    ("Client sent AUTH, but no password is set", "password", Fault.MISTAKE, "has no password, but its URL names one"),
     (
-        "NOPERM",
+        ("NOPERM",),
         "rights",
         Fault.MISTAKE,
         "refuses a command: its user may not do all that a fleet needs (see docs/fleet.md)",
     ),
-    ("READONLY", "read only", Fault.AWAY, "is a replica, which takes no writes; name the primary, or promote it"),
-    ("LOADING", "loading", Fault.AWAY, "is starting, and reads its data"),
-    ("MASTERDOWN", "read only", Fault.AWAY, "is a replica that has lost its primary"),
-    ("OOM", "memory", Fault.AWAY, "has no memory left (maxmemory)"),
-    ("MISCONF", "disk", Fault.AWAY, "takes no writes because it can't save to its disk (MISCONF)"),
-    ("NOREPLICAS", "replicas", Fault.AWAY, "takes no writes because it has too few replicas (NOREPLICAS)"),
-    ("BUSY", "busy", Fault.AWAY, "is busy with a script that doesn't end (BUSY)"),
-    ("CLUSTERDOWN", "cluster", Fault.AWAY, "is a cluster that is down (CLUSTERDOWN)"),
-    ("MOVED", "cluster", Fault.MISTAKE, "is part of a cluster, which isn't supported; use a single primary"),
-    ("CROSSSLOT", "cluster", Fault.MISTAKE, "is part of a cluster, which isn't supported; use a single primary"),
-    ("max number of clients reached", "clients", Fault.UNREACHABLE, "takes no more connections (maxclients)"),
-    ("DB index is out of range", "database", Fault.MISTAKE, "has no database of that number"),
-    ("invalid DB index", "database", Fault.MISTAKE, "has no database of that number"),
+    (("READONLY",), "read only", Fault.AWAY, "is a replica, which takes no writes; name the primary, or promote it"),
+    (("LOADING",), "loading", Fault.AWAY, "is starting, and reads its data"),
+    (("MASTERDOWN",), "read only", Fault.AWAY, "is a replica that has lost its primary"),
+    (("OOM",), "memory", Fault.AWAY, "has no memory left (maxmemory)"),
+    (("MISCONF",), "disk", Fault.AWAY, "takes no writes because it can't save to its disk (MISCONF)"),
+    (("NOREPLICAS",), "replicas", Fault.AWAY, "takes no writes because it has too few replicas (NOREPLICAS)"),
+    (("BUSY",), "busy", Fault.AWAY, "is busy with a script that doesn't end (BUSY)"),
+    (("CLUSTERDOWN",), "cluster", Fault.AWAY, "is a cluster that is down (CLUSTERDOWN)"),
     (
-        "SELECT is not allowed in cluster mode",
+        ("MOVED", "CROSSSLOT"),
+        "cluster",
+        Fault.MISTAKE,
+        "is part of a cluster, which isn't supported; use a single primary",
+    ),
+    (("max number of clients reached",), "clients", Fault.UNREACHABLE, "takes no more connections (maxclients)"),
+    (("DB index is out of range", "invalid DB index"), "database", Fault.MISTAKE, "has no database of that number"),
+    (
+        ("SELECT is not allowed in cluster mode",),
         "database",
         Fault.MISTAKE,
         "is a cluster, which has no numbered databases",
     ),
 )
-"""How an error begins, or its code; its kind; whom it affects; and what it means for people."""
+"""How an error begins, or its code, in all versions; its kind; whom it affects; and what it means for people."""
 
 
 def _tls(error: ssl.SSLError) -> str:

@@ -131,6 +131,17 @@ async def test_open_metrics() -> None:
     assert [value for (name, _), value in one.items() if name == "hivemind_lane_level"] == [float("inf")]
 
 
+@pytest.mark.parametrize("parser", [plain_text, open_metrics])
+def test_any_label_and_number(parser: Any) -> None:
+    """Both formats are read back as they were meant, whatever a label holds and however large a number is."""
+    names = ["", 'a "b"', "c\\n", "d\\", "e\nf", "{g},h=", "\u00e9\u2028"]
+    numbers = [0, True, 1e300, 0.1, math.inf, 10**17, -1.5]
+    rows = [(metrics.labels_of(name=name, last="1"), number) for name, number in zip(names, numbers, strict=True)]
+    page = metrics.Metric("x", "gauge", "Some.", rows).text(open_metrics=parser is open_metrics) + "# EOF\n"
+    (family,) = parser(page)
+    assert [(each.labels["name"], each.value) for each in family.samples] == [*zip(names, numbers, strict=True)]
+
+
 async def test_agents_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many agents there are, only so many have series; the totals count all."""
     monkeypatch.setattr(metrics, "AGENTS_SHOWN", 5)

@@ -20,7 +20,7 @@ from world.kit import USED, arrived, budget, commanded, hold, sampled, state, to
 from hivemind.api_types import SnapshotPart
 from hivemind.cli.operator import status
 from hivemind.control.app import as_json
-from hivemind.control.metrics import encoder_for, rendered
+from hivemind.control.metrics import rendered
 from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind
@@ -55,8 +55,7 @@ def moments(seed: int) -> Iterator[Snapshot]:
 
 def metrics(snapshot: Snapshot) -> dict[tuple[str, tuple[str, ...]], float]:
     """By name and labels."""
-    encode, _ = encoder_for("text/plain")
-    page = b"".join(rendered(snapshot, [task.state for task in snapshot.tasks], 1, encode)).decode()
+    page = "".join(rendered(snapshot, [task.state for task in snapshot.tasks], 1, open_metrics=False))
     return {
         (each.name.removeprefix("hivemind_"), tuple(each.labels.values())): each.value
         for family in text_string_to_metric_families(page)
