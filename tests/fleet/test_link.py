@@ -59,7 +59,7 @@ async def test_what_is_told_of_it(caplog: pytest.LogCaptureFixture) -> None:
             assert view is not None
             assert (view.lanes, view.members, view.text) == (1, 1, "requests go on with leases")
             metrics = (await web.get(f"{proxy.url}/metrics")).text
-            assert 'hivemind_fleet_state{state="leased"} 1.0' in metrics
+            assert 'hivemind_fleet_state{state="leased"} 1\n' in metrics
             store.kill()
             await until(lambda: state_of(proxy) == "safe")
             assert await ask(web, proxy.url, "alice") == 200

@@ -57,7 +57,7 @@ async def test_a_leaked_slot_is_shown_everywhere_until_it_is_gone(tmp_path: Path
         assert health["alarms"] == [{"rule": "slots", "text": alarm.text}]
         described = msgspec.json.decode(description())["paths"]["/_health"]["get"]["responses"]["200"]
         Draft202012Validator(described["content"]["application/json"]["schema"]).validate(health)
-        assert 'hivemind_alarms{rule="slots"} 1.0' in metrics
+        assert 'hivemind_alarms{rule="slots"} 1\n' in metrics
         part = snapshot_part(running.snapshot(), "run", None)
         assert f"ALARM slots: {lane.key}: {alarm.text}" in "\n".join(shown(part, 120))
         assert msgspec.to_builtins(as_facts(part)["alarms"])[0]["rule"] == "slots"
