@@ -42,7 +42,7 @@ def examples(large: int, few: int | None = None) -> int:
     """Return a test's own `max_examples`: a sixth of `large` in the large profile, ten times `large` in the fuzz
     profile, else `few`, which is an eighth of it, but 7 at least, where nothing else is said."""
     if settings.get_current_profile_name() == "large":
-        return max(_FEWEST, large // 6, few or 0)
+        return max(10, large // 6, few or 0)
     if settings.get_current_profile_name() == "fuzz":
         return large * _FUZZ_TIMES
     return min(large, max(_FEWEST, large // _SHARE)) if few is None else few

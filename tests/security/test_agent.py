@@ -34,9 +34,7 @@ async def test_no_endpoint_opens_to_an_agents_token() -> None:
         runs = running.proxy.app._claims.token_of_run("carol")
         tokens = ("", AGENTS, ALICES, runs, CONTROL + "x", CONTROL[:-1], f'"{CONTROL}"')
         shown = [opener for token in tokens for opener in openers(token)]
-        # Each way at one endpoint, and at each endpoint the ways of one token.
-        tried = [*itertools.product(endpoints()[:1], shown), *itertools.product(endpoints()[1:], openers(ALICES))]
-        for (method, path), (prefix, headers) in tried:
+        for (method, path), (prefix, headers) in itertools.product(endpoints(), shown):
             answer = await web.request(method, f"{running.url}{prefix}{path}", headers=headers, content=b"{}")
             # Behind a prefix it isn't the control API's path at all, but the upstream's.
             refused = answer.status_code == 401 if not prefix else "run-1" not in answer.text
