@@ -27,9 +27,9 @@ _TRIMMED_FROM = 4 << 20
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
-async def return_memory(bodies: BodyBudget) -> None:
-    """Return free memory whenever few are left of many bodies, until cancelled; do nothing where the C library isn't
-    glibc."""
+async def return_memory(bodies: BodyBudget, started: asyncio.Future[None]) -> None:
+    """Return what the start leaves free, once it is over, and free memory whenever few are left of many bodies, until
+    cancelled; do nothing where the C library isn't glibc."""
     try:
         libc = ctypes.CDLL(None)
         set_option, trim = libc.mallopt, libc.malloc_trim
@@ -37,6 +37,8 @@ async def return_memory(bodies: BodyBudget) -> None:
         return
     set_option(_M_MMAP_THRESHOLD, _MAPPED_FROM)
     set_option(_M_TRIM_THRESHOLD, _TRIMMED_FROM)
+    await asyncio.wait([started])
+    await asyncio.to_thread(trim, 0)
     quiet = 0
     while True:
         await asyncio.sleep(CHECK_EVERY_S)

@@ -240,7 +240,8 @@ class Proxy:
         if fleet is not None:
             await fleet.start(self, None if store is None else store.ledger)
             self.watcher = fleet.watcher
-        self._memory = asyncio.create_task(return_memory(self.app.body_budget), name="return free memory")
+        memory = return_memory(self.app.body_budget, self._compiling)
+        self._memory = asyncio.create_task(memory, name="return free memory")
         self.watch = Watch(engine, lambda: self.app.direct, settings.alerts.limits())
         if settings.alerts.webhook is not None:
             from hivemind.host.alerts import Webhook  # and with it httpx, which is slow to import

@@ -29,9 +29,14 @@ def trims(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @contextlib.asynccontextmanager
-async def running(bodies: BodyBudget) -> AsyncIterator[None]:
-    """It is done meanwhile."""
-    task = asyncio.create_task(return_memory(bodies))
+async def running(bodies: BodyBudget, trims: list[int]) -> AsyncIterator[None]:
+    """It is done meanwhile, once the start, whose memory was returned, is over."""
+    started = asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(return_memory(bodies, started))
+    await checks()
+    assert trims == []
+    started.set_result(None)
+    await until(lambda: bool(trims) and trims.pop() == 0)
     yield
     task.cancel()
     await asyncio.wait((task,))
@@ -46,7 +51,7 @@ async def checks() -> None:
 async def test_returned_once_few_are_left(trims: list[int]) -> None:
     """It is done once after a crowd, not while its bodies are there, and again after the next."""
     bodies, crowd = BodyBudget(64, 256), bytes(40 * MIB)
-    async with running(bodies):
+    async with running(bodies, trims):
         for done in range(2):
             bodies.take(crowd)
             await checks()
@@ -60,7 +65,7 @@ async def test_returned_once_few_are_left(trims: list[int]) -> None:
 async def test_not_for_a_few(trims: list[int]) -> None:
     """Small bodies leave nothing that would be worth it."""
     bodies, small = BodyBudget(64, 256), bytes(MIB)
-    async with running(bodies):
+    async with running(bodies, trims):
         for _ in range(10):
             bodies.take(small)
             await checks()
@@ -72,4 +77,4 @@ async def test_not_for_a_few(trims: list[int]) -> None:
 async def test_another_c_library(library: object, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there are no such functions, nothing is done."""
     monkeypatch.setattr(ctypes, "CDLL", lambda name: library)
-    await return_memory(BodyBudget(1, 1))
+    await return_memory(BodyBudget(1, 1), asyncio.get_running_loop().create_future())
