@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from hivemind.journal.figures import Figures
 from hivemind.scheduler.types import Priority
+from hivemind.text.humanise import count, dollars, duration
 
 NOISE = 0.01
 """A difference of at most this share of a figure is noise.
@@ -91,3 +92,16 @@ def _waits_by_priority(runs: Sequence[Figures]) -> Iterator[Measure[Figures]]:
 def _wait(priority: str, quantile: str, run: Figures) -> float | None:
     waits = run.waits.get(priority)
     return None if waits is None else waits.p50_s if quantile == "p50" else waits.p95_s
+
+
+def amount_of(unit: Unit, value: float, unpriced: int = 0) -> str:
+    """Return a figure as text. `unpriced` counts tokens of unknown price, which dollars mark by a `+`."""
+    if unit == "seconds":
+        return duration(value)
+    if unit == "dollars":
+        return dollars(value, unpriced)
+    if unit == "share":
+        return f"{value:.3f}"
+    if unit == "tokens":
+        return count(round(value))
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"

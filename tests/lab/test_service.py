@@ -11,9 +11,8 @@ from lab.kit import recorded, served
 from lab.service_kit import run
 
 from hivemind.errors import UsageError
-from hivemind.lab.fit.drift import Drift
 from hivemind.lab.fit.service import Service
-from hivemind.lab.fit.speed import ALONE
+from hivemind.lab.fit.speed import ALONE, Drift
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.simulate.simulation import simulate

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hivemind.cli.lab.comparison import amount_of
 from hivemind.console import printable
 from hivemind.journal.wait_causes import WAITED_FOR
-from hivemind.lab.comparison import Unit
+from hivemind.lab.comparison import Unit, amount_of
 from hivemind.lab.foresight.foretold import foretold
 from hivemind.lab.foresight.notes import commands
 from hivemind.lab.foresight.ranges import CONFIDENCE, Range

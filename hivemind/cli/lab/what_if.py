@@ -9,12 +9,11 @@ from pathlib import Path
 
 from hivemind.cli.address import FILE_HELP, add_folder_flags
 from hivemind.cli.journals import find_journals
-from hivemind.cli.lab.comparison import amount_of
 from hivemind.cli.plugin import Command
 from hivemind.cli.progress import Progress
 from hivemind.console import print_json, printable
 from hivemind.errors import UsageError
-from hivemind.lab.comparison import Verdict
+from hivemind.lab.comparison import Verdict, amount_of
 from hivemind.lab.foresight.answer import answer
 from hivemind.lab.foresight.draws import on_all_cores
 from hivemind.lab.foresight.foretell import foretell

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hivemind.lab.fit.drift import Drift
 from hivemind.lab.fit.size import PARTS, loads, sizes
-from hivemind.lab.fit.speed import Speed
+from hivemind.lab.fit.speed import Drift, Speed
 from hivemind.lab.trace.steps import RequestAttempt
 
 BINS = 240

@@ -2,7 +2,7 @@
 
 An answer is so much work. The provider's *service clock* shows the work that one request gets done: it advances by the
 speed, which depends on how many requests are being answered (:class:`~hivemind.lab.fit.speed.Speed`) and on the time
-(:class:`~hivemind.lab.fit.drift.Drift`). An answer ends when the clock has advanced by its work.
+(:class:`~hivemind.lab.fit.speed.Drift`). An answer ends when the clock has advanced by its work.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from hivemind.lab.fit.drift import Drift
 from hivemind.lab.fit.luck import luck
 from hivemind.lab.fit.size import Size
-from hivemind.lab.fit.speed import Speed
+from hivemind.lab.fit.speed import Drift, Speed
 from hivemind.lab.trace.steps import RequestAttempt, RequestStep, TracedAttempt, Work
 from hivemind.scheduler.types import Usage
 

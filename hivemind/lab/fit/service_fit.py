@@ -14,11 +14,10 @@ import numpy as np
 from msgspec import Struct
 
 from hivemind.lab.fit.answers import BINS, Answers
-from hivemind.lab.fit.drift import Drift
 from hivemind.lab.fit.regression import Regression, fit_regression
 from hivemind.lab.fit.service import Service
 from hivemind.lab.fit.size import PARTS, Size, kind_of
-from hivemind.lab.fit.speed import ALONE, Law, Speed
+from hivemind.lab.fit.speed import ALONE, Drift, Law, Speed
 from hivemind.lab.trace.steps import Work
 from hivemind.records import replace
 
