@@ -96,6 +96,15 @@ def test_a_refusal_of_too_many_at_once_is_left_to_the_level() -> None:
     assert not any(change.refused for change in hands.seen(AssumedLimitChanged))
 
 
+def test_a_refusal_by_a_stated_window_isnt_about_an_assumed_one() -> None:
+    """Where replies state requests a minute and none is left, the assumed tokens a minute stay."""
+    hands = Hands(LaneConfig("up", "generic", 0, begin_at=5, rpm=60, tpm=1000, grows=True))
+    first = hands.arrive(size=2400)
+    hands.scheduler.headers(hands.now, first, (WindowReading(WindowKind.REQUESTS, 60, 0, 60.0),))
+    hands.fail(first, failure(FailureKind.RATE_LIMITED))
+    assert not hands.seen(AssumedLimitChanged)
+
+
 @pytest.mark.parametrize("known", ["settings", "headers", "operator", "fixed"])
 def test_what_is_known_never_grows(known: str) -> None:
     """A limit that the user set, that replies state or that a provider's profile has isn't grown."""

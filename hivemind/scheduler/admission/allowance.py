@@ -164,9 +164,11 @@ class Allowance:
         Return it; None: none was cut.
 
         The refusal may be about requests at once instead, unless as many were answered, or it was alone: then it is
-        left to the level, which finds back in seconds.
+        left to the level, which finds back in seconds. Nor is it about them where a stated window has no room.
         """
         if 1 < ticket.at_once >= self.fate.most_at_once:
+            return None
+        if any(window.stated.level < self.amount(kind, ticket) for kind, window in self.windows.items()):
             return None
         windows = [window for window in self.windows.values() if window.grows]
         fullest = max(windows, key=lambda window: window.fill(now), default=None)
