@@ -27,6 +27,7 @@ EXTENSION = "hivemind.cycle"
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _FRAMING = frozenset({b"content-length", b"transfer-encoding", b"connection"})
 _FAILED = b"Internal Server Error"
+_FORGOTTEN: Scope = {}
 
 
 class AnswerCut(Exception):
@@ -48,8 +49,9 @@ class ClientConnection(Protocol):
     def on_response_complete(self) -> None:
         """Serve the next request, or close the connection: it is known here whether the client is still sending."""
 
-    def drop_parser(self) -> None:
-        """Drop the parser, unless a request is coming: the next one may be hours away."""
+    def drop_parser(self, *, head: bool = False) -> None:
+        """Drop the parser, unless a request is coming, and with `head` also the head by which the next one may be
+        recognised: that may be hours away."""
 
     def close_unfinished(self) -> None:
         """Close the connection after a part of a response, once the client has taken it."""
@@ -235,6 +237,8 @@ class Cycle:
         for the end of a turn."""
         if isinstance(self.transport, OutboxTransport):
             self.transport = self.transport.direct()
+        self.connection.drop_parser(head=True)
+        self.scope, self.remembered = _FORGOTTEN, None
 
     def pass_on(self, data: bytes) -> None:
         """Write a part of the body of a response that has begun."""

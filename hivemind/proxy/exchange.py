@@ -59,7 +59,7 @@ from hivemind.upstream.base import StartedResponse, Truncated, UpstreamError, Up
 from hivemind.upstream.response import NativeResponse
 from hivemind.wire.call import Call, scheduler_request
 from hivemind.wire.recent_heads import Heads
-from hivemind.wire.request_head import Headers, about_body, value
+from hivemind.wire.request_head import Headers, about_body, shared_pair, value
 
 _log = logging.getLogger(__name__)
 
@@ -626,6 +626,8 @@ class Exchange:
             hold = UsageHold(tap.ends) if self.call.asks_usage else EventHold(tap.ends)
         progress = StreamProgress(self.ticket, state, self.call.facts.unmetered)
         self._shared.progress.add(progress)
+        self.writer.drop_head()
+        response.headers[:] = map(shared_pair, response.headers)
         failure: Failure | None = None
         try:
             async with asyncio.timeout(None) as progress.patience:

@@ -50,12 +50,15 @@ class AsgiDelivery:
 class ResponseWriter:
     """Writes one response to each of its clients. Writes are not concurrent: the caller awaits each."""
 
-    __slots__ = ("_clients", "_head", "finished", "on_client_gone")
+    __slots__ = ("_clients", "_head", "finished", "has_length", "on_client_gone", "started")
 
     def __init__(self, client: Delivery) -> None:
         self._clients = [client]
         self._head: Message | None = None
-        self.finished = False
+        self.started = self.finished = False
+        """Whether the head was sent, and the last bytes."""
+        self.has_length = False
+        """Whether the head that was sent states the length of the body."""
         self.on_client_gone: Callable[[], object] = _noop
         """Called when the last client leaves before the response is complete."""
 
@@ -69,16 +72,6 @@ class ResponseWriter:
     def has_clients(self) -> bool:
         """Whether somebody waits for it."""
         return bool(self._clients)
-
-    @property
-    def started(self) -> bool:
-        """Whether the head was sent."""
-        return self._head is not None
-
-    @property
-    def has_length(self) -> bool:
-        """Whether the head that was sent states the length of the body."""
-        return self._head is not None and value(self._head["headers"], b"content-length") is not None
 
     async def add(self, client: Delivery) -> None:
         """Write to one more client; at most the head was sent so far."""
@@ -95,8 +88,13 @@ class ResponseWriter:
 
     async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         """Send the head."""
+        self.started, self.has_length = True, value(headers, b"content-length") is not None
         self._head = {"type": "http.response.start", "status": status, "headers": headers}
         await self._send(self._head)
+
+    def drop_head(self) -> None:
+        """Forget the head, after which no client can be added."""
+        self._head = None
 
     async def write(self, data: bytes) -> None:
         """Send a part of the body."""
