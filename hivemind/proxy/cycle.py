@@ -177,8 +177,10 @@ class Cycle:
 
         The connection of an answer that is incomplete is closed, so that its client can't take it for a whole one.
         """
+        serving = serve()
+        del serve  # or it would be kept as long as the request
         try:
-            await serve()
+            await serving
             if self.response_complete or self.disconnected:
                 return
             _log.error("an application returned without a complete response")

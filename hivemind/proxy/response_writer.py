@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import Protocol
+from typing import Protocol, cast
+
+from msgspec import Struct, field
 
 from hivemind.proxy.asgi import Message, Receive, Send
 from hivemind.proxy.cycle import Cycle
@@ -59,7 +60,7 @@ class ResponseWriter:
         """Whether the head was sent, and the last bytes."""
         self.has_length = False
         """Whether the head that was sent states the length of the body."""
-        self.on_client_gone: Callable[[], object] = _noop
+        self.on_client_gone: Callable[[], object] = noop
         """Called when the last client leaves before the response is complete."""
 
     @property
@@ -126,8 +127,8 @@ class ResponseWriter:
                 self.remove(client)
 
 
-def _noop() -> None:
-    pass
+def noop() -> None:
+    """Do nothing."""
 
 
 async def plain(client: Delivery, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
@@ -136,34 +137,33 @@ async def plain(client: Delivery, status: int, body: bytes, *headers: tuple[byte
     await ResponseWriter(client).answer(status, [*described, *headers], body)
 
 
-async def run_until_disconnect(
-    work: Awaitable[None],
-    client: Delivery,
-    writer: ResponseWriter | None = None,
-    leave: Callable[[Callable[[], object]], object] | None = None,
-) -> None:
-    """Do the work, or cancel it once the client leaves; with a writer, once all clients of the response have left.
-    `leave` is called then with what cancels it, where there is one."""
-    task = asyncio.current_task()
-    assert task is not None
-    cancelled = False
+class Departure(Struct):
+    """What cancels the present task once the client leaves."""
 
-    def cancel() -> None:
-        nonlocal cancelled
-        if not cancelled:
-            cancelled = True
-            task.cancel()
+    task: asyncio.Task[None] = field(default_factory=lambda: cast(asyncio.Task[None], asyncio.current_task()))
+    cancelled: bool = False
 
-    if writer is not None:
-        writer.on_client_gone = cancel if leave is None else partial(leave, cancel)
-    stop_watching = client.watch(cancel if writer is None else lambda: writer.remove(client))
+    def cancel(self) -> None:
+        """Cancel the task, once."""
+        if not self.cancelled:
+            self.cancelled = True
+            self.task.cancel()
+
+    def excuses(self) -> bool:
+        """Return whether the task was cancelled by this, and isn't any more."""
+        if self.cancelled:
+            self.task.uncancel()
+        return self.cancelled
+
+
+async def run_until_disconnect(work: Awaitable[None], client: Delivery) -> None:
+    """Do the work, or cancel it once the client leaves."""
+    departure = Departure()
+    stop_watching = client.watch(departure.cancel)
     try:
         await work
     except asyncio.CancelledError:
-        if not cancelled:
+        if not departure.excuses():
             raise
-        task.uncancel()
     finally:
-        if writer is not None:
-            writer.on_client_gone = _noop  # `leave` may know the writer's owner, whose body is to be freed at once
         stop_watching()
