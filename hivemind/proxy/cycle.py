@@ -27,6 +27,7 @@ EXTENSION = "hivemind.cycle"
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _FRAMING = frozenset({b"content-length", b"transfer-encoding", b"connection"})
 _FAILED = b"Internal Server Error"
+_FORGOTTEN: Scope = {}
 
 
 class AnswerCut(Exception):
@@ -48,8 +49,8 @@ class ClientConnection(Protocol):
     def on_response_complete(self) -> None:
         """Serve the next request, or close the connection: it is known here whether the client is still sending."""
 
-    def drop_parser(self) -> None:
-        """Drop the parser, unless a request is coming: the next one may be hours away."""
+    def drop_parser(self, *, head: bool = False) -> None:
+        """Drop the parser, unless a request is coming, and with `head` what recognises the next one, hours away."""
 
     def close_unfinished(self) -> None:
         """Close the connection after a part of a response, once the client has taken it."""
@@ -58,28 +59,13 @@ class ClientConnection(Protocol):
 class Cycle:
     """One request and its response."""
 
+    # fmt: off
     __slots__ = (
-        "_bodiless",
-        "_chunked",
-        "_event",
-        "_expected",
-        "_has_news",
-        "_until_end",
-        "began_with",
-        "body",
-        "connection",
-        "disconnected",
-        "expects_continue",
-        "flow",
-        "keep_alive",
-        "more_body",
-        "on_disconnect",
-        "remembered",
-        "response_complete",
-        "response_started",
-        "scope",
-        "transport",
+        "_bodiless", "_chunked", "_event", "_expected", "_has_news", "_until_end", "began_with", "body", "connection",
+        "disconnected", "expects_continue", "flow", "keep_alive", "more_body", "on_disconnect", "remembered",
+        "response_complete", "response_started", "scope", "transport",
     )
+    # fmt: on
 
     def __init__(
         self,
@@ -190,8 +176,10 @@ class Cycle:
 
         The connection of an answer that is incomplete is closed, so that its client can't take it for a whole one.
         """
+        serving = serve()
+        del serve  # or it would be kept as long as the request
         try:
-            await serve()
+            await serving
             if self.response_complete or self.disconnected:
                 return
             _log.error("an application returned without a complete response")
@@ -235,6 +223,8 @@ class Cycle:
         for the end of a turn."""
         if isinstance(self.transport, OutboxTransport):
             self.transport = self.transport.direct()
+        self.connection.drop_parser(head=True)
+        self.scope, self.remembered = _FORGOTTEN, None
 
     def pass_on(self, data: bytes) -> None:
         """Write a part of the body of a response that has begun."""

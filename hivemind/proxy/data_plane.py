@@ -27,7 +27,15 @@ from hivemind.proxy.exchange import Exchange, Shared
 from hivemind.proxy.file_limit import ConnectionLimit
 from hivemind.proxy.polls import Poll
 from hivemind.proxy.relay import Relay, is_streamed, upload
-from hivemind.proxy.response_writer import AsgiDelivery, Delivery, ResponseWriter, plain, run_until_disconnect
+from hivemind.proxy.response_writer import (
+    AsgiDelivery,
+    Delivery,
+    Departure,
+    ResponseWriter,
+    noop,
+    plain,
+    run_until_disconnect,
+)
 from hivemind.proxy.routing import Routes
 from hivemind.proxy.streaming import KeepaliveTiming, ProgressReporter
 from hivemind.redaction.values import is_secret
@@ -347,22 +355,32 @@ class DataPlane:
         heard = None if self._bodies is None else self._bodies.asked(ticket.id, call, scope["headers"])
         return Exchange(call, ticket, client, heads, self._shared, heard)
 
-    async def _run(self, exchange: Exchange) -> None:
+    async def _run(self, exchange: Exchange, *, directly: bool = False) -> None:
+        """Serve a request to its end, or until all its clients have left; `directly`: it was served without a task."""
         if exchange.ticket.waiting:
             self._retries.add(exchange)
-
-        def leave(cancel: Callable[[], object]) -> None:
-            if exchange.leave(cancel):
-                self._retries.left.add(exchange)
-                self._discount()
-
+        departure = _ExchangeDeparture(exchange=exchange, plane=self)
+        exchange.writer.on_client_gone = departure.all_left
+        stop_watching = exchange.client.watch(departure.left)
         try:
-            await run_until_disconnect(exchange.run(), exchange.client, exchange.writer, leave)
+            await exchange.run()
+        except asyncio.CancelledError:
+            if not departure.excuses():
+                raise
         finally:
+            exchange.writer.on_client_gone = noop  # it knows the exchange, whose body is to be freed at once
+            stop_watching()
             if exchange in self._retries.left:
                 self._count()
             self._retries.discard(exchange)
             self._retries.note(exchange, self._engine.now())
+            if directly:
+                self._release(exchange.call)
+
+    def note_left(self, exchange: Exchange) -> None:
+        """Note that an answer is computed which no client waits for."""
+        self._retries.left.add(exchange)
+        self._discount()
 
     # --- Without a task -------------------------------------------------------------------------------------------
 
@@ -402,14 +420,7 @@ class DataPlane:
 
     def _go_on(self, exchange: Exchange, cycle: Cycle) -> None:
         self._count_direct(-1)
-
-        async def serve() -> None:
-            try:
-                await self._run(exchange)
-            finally:
-                self._release(exchange.call)
-
-        cycle.run_in_task(serve)
+        cycle.run_in_task(partial(self._run, exchange, directly=True))
 
     def _served_directly(self, exchange: Exchange) -> None:
         self._count_direct(-1)
@@ -418,6 +429,18 @@ class DataPlane:
     def _release(self, call: Call) -> None:
         self._body_budget.release(call.body)
         self._discount()
+
+
+class _ExchangeDeparture(Departure, kw_only=True):
+    exchange: Exchange
+    plane: DataPlane
+
+    def left(self) -> None:
+        self.exchange.writer.remove(self.exchange.client)
+
+    def all_left(self) -> None:
+        if self.exchange.leave(self.cancel):
+            self.plane.note_left(self.exchange)
 
 
 class ClientRetries:

@@ -59,7 +59,7 @@ from hivemind.upstream.base import StartedResponse, Truncated, UpstreamError, Up
 from hivemind.upstream.response import NativeResponse
 from hivemind.wire.call import Call, scheduler_request
 from hivemind.wire.recent_heads import Heads
-from hivemind.wire.request_head import Headers, about_body, value
+from hivemind.wire.request_head import Headers, about_body, shared_pair, value
 
 _log = logging.getLogger(__name__)
 
@@ -94,26 +94,12 @@ class Shared(Struct, frozen=True):
 class Exchange:
     """One request, from its ticket to its end: served by :meth:`begin`, :meth:`run`, or both in turn."""
 
+    # fmt: off
     __slots__ = (
-        "_cycle",
-        "_ended_by_scheduler",
-        "_engine",
-        "_heads",
-        "_heard",
-        "_over",
-        "_sent",
-        "_shared",
-        "_side",
-        "_started",
-        "_stays",
-        "_tap",
-        "_task",
-        "_waiter",
-        "call",
-        "client",
-        "ticket",
-        "writer",
+        "_cycle", "_ended_by_scheduler", "_engine", "_heads", "_heard", "_over", "_sent", "_shared", "_side",
+        "_started", "_stays", "_tap", "_task", "_waiter", "call", "client", "ticket", "writer",
     )
+    # fmt: on
 
     def __init__(
         self,
@@ -401,7 +387,8 @@ class Exchange:
             mismatch = mismatch_of(response.status, response.headers, self.call.facts)
             if mismatch:
                 return await self._answered_mismatch(response, mismatch)
-            return await self._answered(response)
+            over = await self._answered(response)
+            return over if isinstance(over, bool) else await over
         finally:
             response.close()
 
@@ -439,7 +426,8 @@ class Exchange:
         except UpstreamError as error:
             return await self._failed(self.call.failure_of(error))
         if response.status == 200 and not is_encoded(response.headers) and begins_stream(body):
-            return await self._answered(response, body)
+            over = await self._answered(response, body)
+            return over if isinstance(over, bool) else await over
         if self.writer.started:
             return await self._mismatch_in_stream(mismatch)
         failure = Failure(FailureKind.CLIENT_ERROR, False, response.status, message=mismatch)
@@ -453,8 +441,9 @@ class Exchange:
         await self._side.send_error(400, "not_a_stream", f"the upstream answered {mismatch}", None)
         return True
 
-    def _answered(self, response: UpstreamResponse, first: bytes = b"") -> Awaitable[bool]:
-        """Hold a successful reply until its first content; `first` are the bytes that were read of it."""
+    def _answered(self, response: UpstreamResponse, first: bytes = b"") -> Awaitable[bool | Awaitable[bool]]:
+        """Hold a successful reply until its first content; `first` are the bytes that were read of it. Return what is
+        to be awaited next, of a stream, so that nothing else stays in memory for as long as it takes."""
         tap = self.call.head.dialect.tap(response.headers, self.call.facts)
         self._tap = tap.state
         facts = self.call.facts
@@ -462,7 +451,9 @@ class Exchange:
             return self._answered_whole(response, tap, first)
         return self._answered_in_pieces(response, tap)
 
-    async def _answered_in_pieces(self, response: UpstreamResponse, tap: Tap, first: bytes = b"") -> bool:
+    async def _answered_in_pieces(
+        self, response: UpstreamResponse, tap: Tap, first: bytes = b""
+    ) -> bool | Awaitable[bool]:
         """Hold a stream until its first content, and keep its client alive meanwhile; `first` are the bytes that the
         tap has read already."""
         state = tap.state
@@ -488,10 +479,9 @@ class Exchange:
             size += len(data)
         if state.failed:
             return await self._ended_early(response, state, b"".join(held), whole=False)
-        held, data = [b"".join(held)], b""  # nothing of it may stay in memory for as long as the stream goes on
         if not self.call.holds or state.work is not None or self.call.facts.form is StreamForm.ANY:
-            return await self._stream(response, tap, await self._begin(response), held.pop())
-        return await self._answered_held(response, tap, held.pop())
+            return self._stream(response, tap, await self._begin(response), b"".join(held))
+        return self._answered_held(response, tap, b"".join(held))
 
     async def _answered_held(self, response: UpstreamResponse, tap: Tap, begun: bytes) -> bool:
         """Hold a stream whose content has begun until it is complete: what goes wrong until then is made good unseen,
@@ -536,7 +526,7 @@ class Exchange:
             self._engine.prefill(self.ticket, *read)
         return self.writer.started or not (head.client.silent_s or is_encoded(response.headers))
 
-    async def _answered_whole(self, response: UpstreamResponse, tap: Tap, first: bytes) -> bool:
+    async def _answered_whole(self, response: UpstreamResponse, tap: Tap, first: bytes) -> bool | Awaitable[bool]:
         """Hold a reply that isn't a stream to its end, unless it is very long; a truncated one can be retried. Blank
         lines before it are signs of life, and passed on as they come."""
         held: list[bytes] = []
@@ -626,6 +616,9 @@ class Exchange:
             hold = UsageHold(tap.ends) if self.call.asks_usage else EventHold(tap.ends)
         progress = StreamProgress(self.ticket, state, self.call.facts.unmetered)
         self._shared.progress.add(progress)
+        self.writer.drop_head()
+        self.call.head.encoded_head.data = b""
+        response.headers[:] = map(shared_pair, response.headers)
         failure: Failure | None = None
         try:
             async with asyncio.timeout(None) as progress.patience:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import Protocol
+from typing import Protocol, cast
+
+from msgspec import Struct, field
 
 from hivemind.proxy.asgi import Message, Receive, Send
 from hivemind.proxy.cycle import Cycle
@@ -50,13 +51,16 @@ class AsgiDelivery:
 class ResponseWriter:
     """Writes one response to each of its clients. Writes are not concurrent: the caller awaits each."""
 
-    __slots__ = ("_clients", "_head", "finished", "on_client_gone")
+    __slots__ = ("_clients", "_head", "finished", "has_length", "on_client_gone", "started")
 
     def __init__(self, client: Delivery) -> None:
         self._clients = [client]
         self._head: Message | None = None
-        self.finished = False
-        self.on_client_gone: Callable[[], object] = _noop
+        self.started = self.finished = False
+        """Whether the head was sent, and the last bytes."""
+        self.has_length = False
+        """Whether the head that was sent states the length of the body."""
+        self.on_client_gone: Callable[[], object] = noop
         """Called when the last client leaves before the response is complete."""
 
     @property
@@ -69,16 +73,6 @@ class ResponseWriter:
     def has_clients(self) -> bool:
         """Whether somebody waits for it."""
         return bool(self._clients)
-
-    @property
-    def started(self) -> bool:
-        """Whether the head was sent."""
-        return self._head is not None
-
-    @property
-    def has_length(self) -> bool:
-        """Whether the head that was sent states the length of the body."""
-        return self._head is not None and value(self._head["headers"], b"content-length") is not None
 
     async def add(self, client: Delivery) -> None:
         """Write to one more client; at most the head was sent so far."""
@@ -95,8 +89,13 @@ class ResponseWriter:
 
     async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         """Send the head."""
+        self.started, self.has_length = True, value(headers, b"content-length") is not None
         self._head = {"type": "http.response.start", "status": status, "headers": headers}
         await self._send(self._head)
+
+    def drop_head(self) -> None:
+        """Forget the head, after which no client can be added."""
+        self._head = None
 
     async def write(self, data: bytes) -> None:
         """Send a part of the body."""
@@ -128,8 +127,8 @@ class ResponseWriter:
                 self.remove(client)
 
 
-def _noop() -> None:
-    pass
+def noop() -> None:
+    """Do nothing."""
 
 
 async def plain(client: Delivery, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
@@ -138,34 +137,33 @@ async def plain(client: Delivery, status: int, body: bytes, *headers: tuple[byte
     await ResponseWriter(client).answer(status, [*described, *headers], body)
 
 
-async def run_until_disconnect(
-    work: Awaitable[None],
-    client: Delivery,
-    writer: ResponseWriter | None = None,
-    leave: Callable[[Callable[[], object]], object] | None = None,
-) -> None:
-    """Do the work, or cancel it once the client leaves; with a writer, once all clients of the response have left.
-    `leave` is called then with what cancels it, where there is one."""
-    task = asyncio.current_task()
-    assert task is not None
-    cancelled = False
+class Departure(Struct):
+    """What cancels the present task once the client leaves."""
 
-    def cancel() -> None:
-        nonlocal cancelled
-        if not cancelled:
-            cancelled = True
-            task.cancel()
+    task: asyncio.Task[None] = field(default_factory=lambda: cast(asyncio.Task[None], asyncio.current_task()))
+    cancelled: bool = False
 
-    if writer is not None:
-        writer.on_client_gone = cancel if leave is None else partial(leave, cancel)
-    stop_watching = client.watch(cancel if writer is None else lambda: writer.remove(client))
+    def cancel(self) -> None:
+        """Cancel the task, once."""
+        if not self.cancelled:
+            self.cancelled = True
+            self.task.cancel()
+
+    def excuses(self) -> bool:
+        """Return whether the task was cancelled by this, and isn't any more."""
+        if self.cancelled:
+            self.task.uncancel()
+        return self.cancelled
+
+
+async def run_until_disconnect(work: Awaitable[None], client: Delivery) -> None:
+    """Do the work, or cancel it once the client leaves."""
+    departure = Departure()
+    stop_watching = client.watch(departure.cancel)
     try:
         await work
     except asyncio.CancelledError:
-        if not cancelled:
+        if not departure.excuses():
             raise
-        task.uncancel()
     finally:
-        if writer is not None:
-            writer.on_client_gone = _noop  # `leave` may know the writer's owner, whose body is to be freed at once
         stop_watching()

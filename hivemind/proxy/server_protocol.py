@@ -48,6 +48,7 @@ from hivemind.wire.request_head import (
     api_path,
     check,
     head_too_large,
+    shared_pair,
     size_of,
     unparsable,
 )
@@ -88,6 +89,7 @@ TINY_CHUNKS = 64 << 10
 SMALLEST_CHUNK = 64
 """Fewest bytes that a chunk of a longer body has on average. Each costs as much as some kilobytes of a larger one."""
 _NOTHING = memoryview(b"")
+_ASGI = {"version": "3.0", "spec_version": "2.3"}
 
 _IDLE, _HEAD, _BODY, _HELD, _DISCARD, _UNTIMED = range(6)
 """What is being received: nothing, a head, a body, the body after a known head, or data to be discarded."""
@@ -120,12 +122,12 @@ class ClientProtocol(asyncio.Protocol):
 
     # fmt: off
     __slots__ = (
-        "__weakref__", "_ahead", "_awaits_body", "_base_scope", "_began_with", "_begins_chunk", "_bodies",
-        "_body_begins", "_body_ends", "_body_size", "_chunk", "_deadline", "_excess", "_head_size", "_head_slack",
-        "_held", "_known", "_left", "_limit", "_parts_before", "_received", "_received_before", "_refusal",
-        "_serve_whole", "_serving", "_state", "_timed", "_turns", "_unserved", "_unstarted", "_write_deadline", "app",
-        "backlog", "connections", "cycle", "flow", "headers", "loop", "parser", "parts", "pipeline", "server_state",
-        "tasks", "timeout_keep_alive", "transport", "url",
+        "__weakref__", "_ahead", "_awaits_body", "_began_with", "_begins_chunk", "_bodies", "_body_begins",
+        "_body_ends", "_body_size", "_chunk", "_deadline", "_ends", "_excess", "_head_size", "_head_slack", "_held",
+        "_known", "_left", "_limit", "_parts_before", "_received", "_received_before", "_refusal", "_serve_whole",
+        "_serving", "_state", "_timed", "_turns", "_unserved", "_unstarted", "_write_deadline", "app", "backlog",
+        "connections", "cycle", "flow", "headers", "loop", "parser", "parts", "pipeline", "server_state", "tasks",
+        "timeout_keep_alive", "transport", "url",
     )
     # fmt: on
 
@@ -151,15 +153,15 @@ class ClientProtocol(asyncio.Protocol):
         """While a request comes, and mostly after it."""
         self.transport: asyncio.Transport
         self.flow: _Flow
-        self._base_scope: dict[str, Any] = {}
-        """What all requests of the connection have in common."""
+        self._ends: tuple[object, object]
+        """Addresses of the server's and the client's end, as a scope has them."""
         self.url = b""
         self.headers: list[tuple[bytes, bytes]] = []
         self.cycle: Cycle | None = None
         """The newest request."""
         self.pipeline: list[Cycle] = []
         self._deadline = Deadline(self.loop, self._expired)
-        self._write_deadline = Deadline(self.loop, self._write_stalled)
+        self._write_deadline: Deadline | None = None
         self._limit: ConnectionLimit = getattr(self.app, "connection_limit", self._shared_limit)
         self._bodies: BodyBudget | None = getattr(self.app, "body_budget", None)
         self._serve_whole: Callable[[Cycle], bool] | None = getattr(self.app, "serve_whole", None)
@@ -210,14 +212,7 @@ class ClientProtocol(asyncio.Protocol):
         self.transport = transport if outbox is None else OutboxTransport(transport, outbox)
         self.connections.add(self)
         self.flow = _Flow(transport)
-        self._base_scope = {
-            "type": "http",
-            "asgi": {"version": "3.0", "spec_version": "2.3"},
-            "server": get_local_addr(transport),
-            "client": get_remote_addr(transport),
-            "scheme": "https" if is_ssl(transport) else "http",
-            "root_path": "",
-        }
+        self._ends = get_local_addr(transport), get_remote_addr(transport)
         surplus = self._limit.surplus(len(self.connections), transport)
         if surplus and not self._finds_room(transport, surplus):
             return
@@ -278,11 +273,14 @@ class ClientProtocol(asyncio.Protocol):
     def pause_writing(self) -> None:
         """Start a deadline, or a client that stops reading would hold its slot for ever."""
         self.flow.pause_writing()
+        if self._write_deadline is None:
+            self._write_deadline = Deadline(self.loop, self._write_stalled)
         self._write_deadline.start(WRITE_STALL_S)
 
     def resume_writing(self) -> None:
         self.flow.resume_writing()
-        self._write_deadline.stop()
+        if self._write_deadline is not None:
+            self._write_deadline.stop()
 
     def spare(self) -> tuple[Spare, float] | None:
         timed, at = self._timed, self._deadline.at
@@ -315,7 +313,8 @@ class ClientProtocol(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._limit.end(self)
         self._deadline.close()
-        self._write_deadline.close()
+        if self._write_deadline is not None:
+            self._write_deadline.close()
         self.backlog = _NOTHING
         serving, self._serving = self._serving, None
         if serving is not None and not serving.response_complete:
@@ -451,7 +450,7 @@ class ClientProtocol(asyncio.Protocol):
         if self._state == _BODY and name in FRAMING:
             # The parser would take it for one of the head's, and end the connection by it, or the body.
             raise RequestRefused(400, "a trailer says nothing of the message's length, host or connection")
-        self.headers.append((name, value))
+        self.headers.append(shared_pair((name, value)))
         if len(self.headers) > MAX_LINES:
             raise RequestRefused(431, f"the request has more than {MAX_LINES} header lines", "head_too_large")
 
@@ -468,8 +467,14 @@ class ClientProtocol(asyncio.Protocol):
             return
         raw_path, _, query = self.url.partition(b"?")
         path = raw_path.decode("ascii")
+        server, client = self._ends
         scope = {
-            **self._base_scope,
+            "type": "http",
+            "asgi": _ASGI,
+            "server": server,
+            "client": client,
+            "scheme": "https" if is_ssl(self.transport) else "http",
+            "root_path": "",
             "method": method.decode("ascii"),
             "http_version": version,
             "path": urllib.parse.unquote(path) if "%" in path else path,
@@ -486,10 +491,7 @@ class ClientProtocol(asyncio.Protocol):
         self._body_ends = self._body_size + max(length, 0)
         waits = version == "1.1" and any(map(_expects_continue, framing))
         cycle = self.cycle = Cycle(
-            self,
-            scope,
-            keep_alive=version != "1.0" and parser.should_keep_alive(),
-            expects_continue=waits,
+            self, scope, keep_alive=version != "1.0" and parser.should_keep_alive(), expects_continue=waits
         )
         # An equal head that waits to be told to go on must be seen by the parser, which tells it.
         cycle.began_with, self._began_with = b"" if waits else self._began_with, b""
@@ -577,9 +579,11 @@ class ClientProtocol(asyncio.Protocol):
             scope = {**cycle.scope, "extensions": {EXTENSION: cycle}}
             cycle.run_in_task(lambda: self.app(scope, cycle.receive, cycle.send))
 
-    def drop_parser(self) -> None:
+    def drop_parser(self, *, head: bool = False) -> None:
         if self._state == _IDLE:
             self.parser = None
+        if head:
+            self._known = None
 
     def on_response_complete(self) -> None:
         """Serve the next request, or close the connection."""

@@ -49,7 +49,7 @@ class Connection(asyncio.Protocol):
     # fmt: off
     __slots__ = (
         "_allowed", "_between_chunks", "_complete", "_deadline", "_drained", "_head_only", "_idle_s", "_in_head",
-        "_keep", "_loop", "_outbox", "_parser", "_poll", "_pool", "_reading", "_received", "_response", "_sending",
+        "_keep", "_loop", "_outbox", "_parser", "_pool", "_reading", "_received", "_response", "_sending",
         "_timeouts", "_transport", "_turns", "_unsent", "_unwanted", "_upload", "_used", "_writable", "backlog",
         "closed", "idle_since", "parts",
     )
@@ -72,7 +72,6 @@ class Connection(asyncio.Protocol):
         self.backlog = _NOTHING
         self.parts = 0
         self._reading = True
-        self._poll = select.poll()
         self._transport: asyncio.Transport | None = None
         self.closed = False
         self._writable = True
@@ -100,7 +99,11 @@ class Connection(asyncio.Protocol):
         has just been used is only asked for that if it must `surely` be open."""
         if self.closed:
             return False
-        return (not surely and self._loop.time() - self.idle_since < FRESH_S) or not self._poll.poll(0)
+        if not surely and self._loop.time() - self.idle_since < FRESH_S:
+            return True
+        poll = select.poll()  # kept, it would take half a kilobyte
+        poll.register(self._open_transport().get_extra_info("socket").fileno(), select.POLLIN)
+        return not poll.poll(0)
 
     def start(self, method: bytes, head: bytes, body: bytes, silent_s: float = 0.0) -> NativeResponse:
         """Write a request, to which nothing may come for `silent_s`. Return its response, which is filled as it
@@ -170,8 +173,6 @@ class Connection(asyncio.Protocol):
         self._transport = opened if self._outbox is None else OutboxTransport(opened, self._outbox)
         if self.closed:
             self._transport.abort()
-        else:
-            self._poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
 
     def data_received(self, data: bytes) -> None:
         response = self._response

@@ -294,6 +294,22 @@ def about_body(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
     return [pair for pair in headers if pair[0] == b"content-type" or pair[0] == b"content-encoding"]
 
 
+_MOST_SHARED, _LONGEST_SHARED = 1024, 200
+_pairs: dict[tuple[bytes, bytes], tuple[bytes, bytes]] = {}
+
+
+def shared_pair(pair: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
+    """Return an equal header of another head that came lately: thousands of heads are kept, which differ in little."""
+    known = _pairs.get(pair)
+    if known is None:
+        if len(pair[1]) > _LONGEST_SHARED:
+            return pair
+        if len(_pairs) >= _MOST_SHARED:
+            _pairs.clear()
+        known = _pairs[pair] = pair
+    return known
+
+
 def without(headers: Headers, *names: bytes) -> Headers:
     """Return the headers except these, named in lower case."""
     return [pair for pair in headers if pair[0] not in names]

@@ -187,8 +187,7 @@ async def _read(parts: list[bytes], method: bytes, *, relayed: bool, ended: bool
     loop = asyncio.get_running_loop()
     pool, wire = Pool(4), Wire()
     connection = Connection(loop, pool, Timeouts(None, None, None))
-    with mock.patch.object(connection, "_poll"):
-        connection.connection_made(wire)
+    connection.connection_made(wire)
     pool.add(connection)
     response = connection.start(method, b"GET / HTTP/1.1\r\n\r\n", b"")
     body = bytearray()

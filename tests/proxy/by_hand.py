@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from types import SimpleNamespace
+from functools import partial
 
 
 class Wire(asyncio.Transport):
@@ -53,22 +53,20 @@ class Clock:
         self.timers = 0
         """How many were ever set."""
         self.create_task = loop.create_task
-        self._due: dict[object, tuple[float, Callable[[], None]]] = {}
+        self._due: list[tuple[float, Callable[[], None]]] = []
 
     def time(self) -> float:
         return self.now
 
-    def call_at(self, at: float, callback: Callable[[], None]) -> SimpleNamespace:
-        key = object()
+    def call_at(self, at: float, callback: Callable[..., None], *args: object) -> None:
         self.timers += 1
-        self._due[key] = at, callback
-        return SimpleNamespace(cancel=lambda: self._due.pop(key, None))
+        self._due.append((at, partial(callback, *args)))
 
     def pass_time(self, seconds: float) -> None:
         """Let what is due by then happen, in order."""
         end = self.now + seconds
-        while due := [(at, key) for key, (at, _) in self._due.items() if at <= end]:
-            at, key = min(due, key=lambda each: each[0])
-            self.now = at
-            self._due.pop(key)[1]()
+        while (due := min(self._due, key=lambda each: each[0], default=None)) is not None and due[0] <= end:
+            self._due.remove(due)
+            self.now = due[0]
+            due[1]()
         self.now = end

@@ -32,7 +32,9 @@ class Way:
         self.sent = bytearray()
         """What the client got."""
         client = SimpleNamespace(
-            transport=SimpleNamespace(write=self.sent.extend), flow=SimpleNamespace(write_paused=False)
+            transport=SimpleNamespace(write=self.sent.extend),
+            flow=SimpleNamespace(write_paused=False),
+            drop_parser=lambda head: None,
         )
         cycle = Cycle(cast(Any, client), {"method": "POST", "http_version": "1.1"}, body=b"")
         cycle._head(200, [(b"transfer-encoding", b"chunked")], None)

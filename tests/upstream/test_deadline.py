@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
+from typing import Any
 from weakref import ref
 
 import pytest
@@ -28,6 +30,9 @@ class Loop(asyncio.SelectorEventLoop):
         timer = asyncio.TimerHandle(when, callback, args, self)
         self.timers.append(timer)
         return timer
+
+    def call_soon(self, *call: Any, **_named: object) -> asyncio.Handle:
+        return self.call_at(self.now, *call)
 
     def pass_until(self, now: float) -> None:
         """Let time pass, and the timers fire that are due."""
@@ -112,6 +117,34 @@ def test_closing_it_lets_go_of_everything(loop: Loop) -> None:
     gone = ref(owner)
     del owner
     assert gone() is None
-    assert [timer.cancelled() for timer in loop.timers] == [True]
     deadline.start(10)
     loop.pass_until(1000)
+
+
+def test_many_share_a_timer(loop: Loop) -> None:
+    """However many there are, they set one for each 32nd of their time, and each expires when it is due."""
+    expired: list[float] = []
+    deadlines = [Deadline(loop, lambda: expired.append(loop.now)) for _ in range(300)]
+    for number, deadline in enumerate(deadlines):
+        loop.pass_until(number / 10)
+        deadline.start(300)
+    assert len(loop.timers) <= 8
+    deadlines[0].stop()
+    while loop.timers:
+        loop.pass_until(min(timer.when() for timer in loop.timers))
+    assert expired == [300 + number / 10 for number in range(1, 300)]
+
+
+def test_one_that_fails_holds_up_no_other(loop: Loop) -> None:
+    """Those that expire at the same moment call back though another one's callback fails."""
+    expired: list[int] = []
+
+    def fail() -> None:
+        raise ArithmeticError
+
+    for callback in (fail, lambda: expired.append(1), fail, lambda: expired.append(3)):
+        Deadline(loop, callback).start(1)
+    for _ in range(3):
+        with contextlib.suppress(ArithmeticError):
+            loop.pass_until(2)
+    assert sorted(expired) == [1, 3]
