@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import Any
 from weakref import ref
 
 import pytest
@@ -31,8 +30,8 @@ class Loop(asyncio.SelectorEventLoop):
         self.timers.append(timer)
         return timer
 
-    def call_soon(self, *call: Any, **_named: object) -> asyncio.Handle:
-        return self.call_at(self.now, *call)
+    def call_soon(self, callback: Callable[..., object], *args: object, **_named: object) -> asyncio.Handle:
+        return self.call_at(self.now, callback, *args)
 
     def pass_until(self, now: float) -> None:
         """Let time pass, and the timers fire that are due."""
