@@ -117,6 +117,8 @@ _ANTHROPIC_0 = TryAgain(2, 60.0, in_streams=False, seen="Python 0.73.0 and 0.125
 _OPENAI = TryAgain(2, 120.0, in_streams=False, seen=f"Python 3.52.0, {_DAY}")
 _SHORT = TryAgain(2, 59.0, in_streams=False, hold_s=4.0, seen=f"OpenAI JS 7.59.0, Anthropic JS 0.36.3, {_DAY}")
 _CAREFUL = TryAgain(in_streams=False)
+_STAINLESS = Client(try_again=replace(_CAREFUL, seen="Groq 1.7.0, Together 3.1.1, Fireworks 1.2.30, 2026-11-30"))
+"""SDKs by the generator of OpenAI's, Cerebras' too. Fireworks' raises nothing at an error event."""
 _GOOGLE = TryAgain(0, in_streams=False, seen=f"Python 3.6.1, JS 3.3.0, {_DAY}")
 _OLLAMA = TryAgain(0, in_streams=False, seen="Python 0.6.3, JS 0.6.4, 2026-11-21")
 
@@ -236,7 +238,8 @@ def _recognise(values: dict[str, str]) -> Client:
     if "x-interaction-type" in values and "x-initiator" in values:
         return _COPILOT[1]  # its User-Agent is that of the SDKs
     user_agent = values.get("user-agent", "")
-    return next((program for pattern, program in PROGRAMS if pattern.search(user_agent)), Client())
+    unknown = _STAINLESS if "x-stainless-lang" in values else Client()
+    return next((program for pattern, program in PROGRAMS if pattern.search(user_agent)), unknown)
 
 
 def _patience(program: Client, values: dict[str, str]) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 
 from hivemind.providers.encoding import decode_body, decoder_for, is_encoded
 from hivemind.providers.errors import MAX_ERROR_BODY
@@ -172,13 +173,14 @@ class ClientSide:
             headers = [*head.dialect.stream_headers(), *notice(self.ticket)]
         else:
             return
-        after_s = self._timing.after_s
+        patience_s = math.inf if head.client.patience_s is None else head.client.patience_s
+        after_s, every_s = min(self._timing.after_s, patience_s), min(self._timing.every_s, patience_s)
         if self.writer.started:
-            after_s = self._timing.every_s
+            after_s = every_s
         elif response is None or self.call.holds:
             waited_s = asyncio.get_running_loop().time() - self.ticket.arrived_at
             after_s = max(0.0, max(after_s, head.client.silent_s) - waited_s)
-        self._keepalive = KeepaliveSender(self.writer, headers, ping, after_s=after_s, every_s=self._timing.every_s)
+        self._keepalive = KeepaliveSender(self.writer, headers, ping, after_s=after_s, every_s=every_s)
 
     def disarm_keepalive(self) -> None:
         """Cancel a keepalive that hasn't begun the response, so that the head will be the upstream's own."""

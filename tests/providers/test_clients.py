@@ -46,6 +46,12 @@ AGENTS = [
 ]
 
 
+def test_an_sdk_that_is_known_by_its_generator() -> None:
+    """An error event ends it, so none is begun a stream before its patience needs it."""
+    groq = client(user_agent="Groq/Python 1.7.0", x_stainless_lang="python", x_stainless_read_timeout="60")
+    assert (groq.silent_s, client(user_agent="Groq/Python 1.7.0").silent_s) == (50.0, 0.0)
+
+
 @pytest.mark.parametrize(("user_agent", "name", "patience_s", "least_s", "longest_s"), AGENTS)
 def test_programs(user_agent: str, name: str, patience_s: float | None, least_s: int, longest_s: int) -> None:
     """Each program is known by its User-Agent, with how long it waits, and the delays that it is told."""

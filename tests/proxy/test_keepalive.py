@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from proxy.kit import Hang, Pairs, Play, Raw, Reset, Running, Seen, between, playing, proxying, raw, request
+from proxy.kit import HANGS_S, Hang, Pairs, Play, Raw, Reset, Running, Seen, between, playing, proxying, raw, request
 from proxy.wire import (
     ANSWER,
     CHAT,
@@ -52,12 +52,14 @@ class Waiting:
 
 
 @contextlib.asynccontextmanager
-async def waiting(target: str, body: bytes, *plays: Play, headers: tuple[str, ...] = ()) -> AsyncIterator[Waiting]:
+async def waiting(
+    target: str, body: bytes, *plays: Play, headers: tuple[str, ...] = (), **values: Any
+) -> AsyncIterator[Waiting]:
     """A client whose stream was begun by a keepalive; once it is granted, the upstream gives these plays."""
     gate = asyncio.Event()
     async with (
         serving(playing([gate, ANSWER], *plays)) as upstream,
-        proxying(f"lab={upstream.url}", **SOON) as proxy,
+        proxying(f"lab={upstream.url}", **SOON | values) as proxy,
         raw(proxy.port) as first,
         raw(proxy.port) as second,
     ):
@@ -133,6 +135,18 @@ async def test_company_then_a_refusal(play: Play, kind: str, text: str) -> None:
         name, data = got.removesuffix(b"\n\n").split(b"\n")
         assert name == b"event: error"
         assert json.loads(data.removeprefix(b"data: ")) == anthropic_error(kind, text)
+
+
+async def test_a_client_that_waits_less_gets_them_sooner() -> None:
+    """A client that states a shorter timeout than the time between two of them doesn't run into it."""
+    said, late = ("x-stainless-lang: python", "x-stainless-read-timeout: 0.01"), 10 * HANGS_S
+    play: Play = [chunked(MESSAGE, SSE)]
+    async with waiting(
+        MESSAGES, STREAM_BODY, play, headers=said, keepalive_after_s=late, keepalive_every_s=late
+    ) as client:
+        assert [await client.raw.chunk() for _ in range(2)] == [PING] * 2
+        client.gate.set()
+        await client.raw.body(client.headers)
 
 
 async def test_company_through_failures_then_the_answer() -> None:
