@@ -441,6 +441,8 @@ class Budgets:
         self.pool: ev.BudgetState | None = None
         self._limited: list[AgentFold] = []
         self._states: dict[str | None, tuple[ev.BudgetState, ...]] = {}
+        self.shares: dict[str | None, float] = {}
+        """By owner, what is used of its budget."""
         self.exhausted: dict[str | None, str] = {}
         """Owners of exhausted budgets, and what each budget covers."""
 
@@ -455,10 +457,12 @@ class Budgets:
             self.pool = None
             self._limited.clear()
             self.exhausted.clear()
+            self.shares.clear()
             self._states.clear()
         self._states |= news
         for name, its in news.items():
             self.exhausted.pop(name, None)
+            self.shares[name] = its[-1].share
             for state in its:
                 if state.share >= 1:
                     self.exhausted[name] = state.covers
@@ -480,6 +484,7 @@ class Budgets:
         self.pool = state.pool
         self._limited = [agent for agent in agents.values() if agent.budget is not None]
         self.exhausted = dict(state.spent)
+        self.shares = {agent.name: agent.budget.share for agent in self._limited if agent.budget is not None}
         known = (agent.budget for agent in self._limited if agent.budget is not None)
         self._states = by_owner(known if self.pool is None else (self.pool, *known))
 
