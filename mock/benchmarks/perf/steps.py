@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 
 from hivemind.control.app import as_json
 from hivemind.control.metrics import rendered
@@ -56,9 +57,8 @@ def main(streams: int) -> None:
         scheduler.succeed(1.0, tickets.pop(), 200, Usage(input_tokens=100, output_tokens=9))
     for attempt in range(_TRIES):
         _go_on(scheduler, world, tickets, attempt)
-        at = 2.0 + attempt
-        _time(least, "snapshot", iter(lambda at=at: world.snapshot(at), None), 1)
-        snapshot = world.snapshot(at)
+        _time(least, "snapshot", iter(partial(world.snapshot, 2.0 + attempt), None), 1)
+        snapshot = world.snapshot(2.0 + attempt)
         _time(least, "stats", as_json(snapshot), sys.maxsize)
         _time(least, "metrics", rendered(snapshot, (), 1, open_metrics=False), sys.maxsize)
     for name, took_s in least.items():
