@@ -19,8 +19,8 @@ def test_what_is_kept_equals_what_is_made_anew(seed: int) -> None:
     """After any events, of which some were lost, looked at soon, much later, and even at an earlier moment."""
     draw, history, read = Random(seed), History(), 0
     world, anew = told(), told()
-    for turn in range(50):
-        for each in (world, anew) if turn == 25 else ():
+    for turn in range(100):
+        for each in (world, anew) if turn == 50 else ():
             each.price_by(price)  # for what was used before, too
         for step in randomly(draw.randrange(10**6), draw.randrange(1, 8)):
             history.step(*step)
