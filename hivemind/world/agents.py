@@ -275,26 +275,23 @@ def over(agents: Mapping[str, AgentFold], at: float) -> set[str]:
     """
     ended, live = set[str](), set[str]()
     for name, agent in agents.items():
-        running = agent.running
-        process = process_of(name, agent.parent or "") if "/" in name else None
-        if running is None and process is not None:
-            lead = agents.get(process)
-            running = None if lead is None or lead.running is not False else False
-        if running is False:
+        running, process = agent.running, None
+        if "/" in name:
+            process = process_of(name, agent.parent or "")
+            if running is None and process is not None:
+                lead = agents.get(process)
+                running = None if lead is None or lead.running is not False else False
+        if running is None:
+            ends_after_s = ENDS_AFTER_S if process is None and not agent.made_up else UNNAMED_ENDS_AFTER_S
+            running = at - agent.last_seen < ends_after_s
+        elif not running:
             ended.add(name)
-        if running or agent.tickets or (running is None and _lasts(agent, process, at - agent.last_seen)):
-            above: AgentFold | None = agent
-            while above is not None and above.name not in live:
+        if running or agent.tickets:
+            live.add(name)
+            while agent.parent and agent.parent not in live and (above := agents.get(agent.parent)) is not None:
                 live.add(above.name)
-                above = agents.get(above.parent) if above.parent else None
+                agent = above
     return ended | (agents.keys() - live)
-
-
-def _lasts(agent: AgentFold, process: str | None, silent_s: float) -> bool:
-    """Return whether an agent that isn't known to be a process goes on after it was silent for so long."""
-    if silent_s < UNNAMED_ENDS_AFTER_S:
-        return True
-    return silent_s < ENDS_AFTER_S and process is None and not agent.made_up
 
 
 def ceiling_before(state: ev.BudgetState | None, about: Mapping[str, Any]) -> str:
@@ -441,6 +438,8 @@ class Budgets:
         self.pool: ev.BudgetState | None = None
         self._limited: list[AgentFold] = []
         self._states: dict[str | None, tuple[ev.BudgetState, ...]] = {}
+        self.shares: dict[str | None, float] = {}
+        """By owner, what is used of its budget."""
         self.exhausted: dict[str | None, str] = {}
         """Owners of exhausted budgets, and what each budget covers."""
 
@@ -455,10 +454,12 @@ class Budgets:
             self.pool = None
             self._limited.clear()
             self.exhausted.clear()
+            self.shares.clear()
             self._states.clear()
         self._states |= news
         for name, its in news.items():
             self.exhausted.pop(name, None)
+            self.shares[name] = its[-1].share
             for state in its:
                 if state.share >= 1:
                     self.exhausted[name] = state.covers
@@ -480,6 +481,7 @@ class Budgets:
         self.pool = state.pool
         self._limited = [agent for agent in agents.values() if agent.budget is not None]
         self.exhausted = dict(state.spent)
+        self.shares = {agent.name: agent.budget.share for agent in self._limited if agent.budget is not None}
         known = (agent.budget for agent in self._limited if agent.budget is not None)
         self._states = by_owner(known if self.pool is None else (self.pool, *known))
 

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from hivemind.records import replace
-from hivemind.scheduler.events import BudgetState, FamilyHold, Hold, LaneState, WindowState
+from hivemind.scheduler.events import BudgetState, Hold, LaneState, WindowState
 from hivemind.world import snapshot as shown
 from hivemind.world.agents import add_model
 from hivemind.world.fleet import Member, MemberLane, lane_windows
@@ -211,10 +211,6 @@ def _least(values: Iterable[float | None]) -> float | None:
     return min((value for value in values if value is not None), default=None)
 
 
-def _by_family(holds: Iterable[Sequence[FamilyHold]]) -> tuple[FamilyHold, ...]:
-    return tuple({each.family: each for held in holds for each in held}.values())
-
-
 def _summed(series: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
     """Return the sums step by step, with the newest steps last."""
     newest_first = zip_longest(*(reversed(each) for each in series), fillvalue=0)
@@ -302,7 +298,7 @@ LANE_RULES: Mapping[str, Rule | None] = {
     "circuit_reopens_in_s": _first,
     "windows": _BY_CALLER,
     "plan": lambda values: max(values, key=len),
-    "families": _by_family,
+    "families": lambda holds: tuple({each.family: each for held in holds for each in held}.values()),
     "refusal": _known,
     "used_up": any,
     "upcoming": _BY_CALLER,

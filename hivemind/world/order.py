@@ -19,7 +19,13 @@ DIED, HANGING, REFUSED, WAITING, BUSY, IDLE, ENDED = 0, 1, 2, 3, 30, 40, 50
 def rank(agent: AgentView) -> int:
     """Return how soon an agent is listed, the lowest first: it died, is hung, was refused or has used up its budget,
     waits for long (the longest first), is busy, idle, or has ended."""
-    state = agent.state
+    state = agent.state  # one that is idle or has ended has no open request; most of many are
+    if state == "ended":
+        return ENDED
+    if state == "idle":
+        if not (agent.requests if agent.running is None else agent.running):
+            return ENDED  # of an earlier run of the proxy
+        return BUSY if agent.requests and agent.last_seen_s < QUIET_AFTER_S else IDLE
     if state == "died":
         return DIED
     if state == HUNG:
@@ -28,16 +34,7 @@ def rank(agent: AgentView) -> int:
         return REFUSED
     if agent.waiting_s >= WAIT_STEPS_S[0]:
         return WAITING + len(WAIT_STEPS_S) - bisect_right(WAIT_STEPS_S, agent.waiting_s)
-    if agent.in_flight or agent.queued:
-        return BUSY
-    if state == "ended":
-        return ENDED
-    if state == "idle":
-        if not (agent.requests if agent.running is None else agent.running):
-            return ENDED  # of an earlier run of the proxy
-        if agent.requests and agent.last_seen_s < QUIET_AFTER_S:
-            return BUSY
-    return IDLE
+    return BUSY if agent.in_flight or agent.queued else IDLE
 
 
 def parents(agents: Iterable[AgentView]) -> dict[str, str]:

@@ -521,14 +521,13 @@ def _of_hung(snapshot: Snapshot) -> Iterator[Finding]:
 
 def _of_waits(snapshot: Snapshot, troubled: set[str]) -> Iterator[Finding]:
     """Yield the longest current wait, if it is too long and no finding about its lane explains it."""
-    agents = {agent.name: agent for agent in snapshot.agents}
+    free = [each for each in snapshot.queue if each.gate not in OPERATORS and each.lane not in troubled]
+    waits_s = {agent.name: agent.waiting_s for agent in snapshot.agents if agent.waiting_s} if free else {}
     long_wait_s = snapshot.alert_limits.wait_s
 
     def waited_s(ticket: TicketView) -> float:
-        agent = agents.get(ticket.agent)
-        return max(ticket.since_s, 0.0 if agent is None else agent.waiting_s)
+        return max(ticket.since_s, waits_s.get(ticket.agent, 0.0))
 
-    free = [each for each in snapshot.queue if each.gate not in OPERATORS and each.lane not in troubled]
     longest = max(free, key=waited_s, default=None)
     if longest is None or not _is_long(waited_s(longest), long_wait_s, lambda: _waited_lately(snapshot, long_wait_s)):
         return

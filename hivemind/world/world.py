@@ -728,15 +728,18 @@ class World:
 
     def _notable(self, waiting: Sequence[TicketFold], at: float, paced_s: Mapping[str, float]) -> Iterator[AgentView]:
         """Yield the agents that an alert may be about: those that died, wait, or used much of a budget of theirs."""
-        share, waits = LOWER * self._alert_limits.budget_share, {ticket.arrived.agent for ticket in waiting}
+        share, names = LOWER * self._alert_limits.budget_share, {ticket.arrived.agent for ticket in waiting}
+        names |= {name for name, used in self._budgets.shares.items() if name is not None and used >= share}
         for name, agent in self._agents.items():
-            if agent.trouble or name in waits or (agent.budget is not None and agent.budget.share >= share):
+            if name in names or agent.trouble:
                 spent = self._budgets.spent(agent, self._agents)
                 yield agent.view(at, self._tasks.of(name), spent=spent, paced_s=paced_s.get(name, 0.0))
 
     def _note_hung(self, at: float) -> Iterator[float]:
         """Note which requests are hung. Yield how long those of them that have no content were sent ago."""
         for ticket in self._tickets.values():
+            if at - ticket.heard_at <= LEAST_S and not ticket.hung:
+                continue  # as nearly all
             # Work in the background is silent between two polls.
             silent_s = at - ticket.heard_at if ticket.in_flight and ticket.state != "background" else 0.0
             hung = silent_s > LEAST_S and silent_s > self._usual.hung_after_s(

@@ -76,8 +76,7 @@ def test_what_was_open_when_the_journal_begins_counts_from_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("chosen", "tickets"),
-    [({}, [1, 2, 3, 4]), ({"from_s": 1.5, "to_s": 3.0}, [2, 3]), ({"most": 2}, [1, 2])],
+    ("chosen", "tickets"), [({}, [1, 2, 3, 4]), ({"from_s": 1.5, "to_s": 3.0}, [2, 3]), ({"most": 2}, [1, 2])]
 )
 def test_some_are_chosen(tmp_path: Path, chosen: dict[str, Any], tickets: list[int]) -> None:
     """By time since the journal began, and as many as are wanted."""

@@ -129,9 +129,7 @@ def test_the_recording_is_reproduced(world: dict[str, object], tmp_path: Path) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "world",
-    [{"places": 4}, {"speed": power, "think_s": 15.0, "turns": 25}],
-    ids=["places", "speed"],
+    "world", [{"places": 4}, {"speed": power, "think_s": 15.0, "turns": 25}], ids=["places", "speed"]
 )
 def test_fewer_in_flight_are_predicted(world: dict[str, object], tmp_path: Path) -> None:
     """Two at a time take as long as they really do."""

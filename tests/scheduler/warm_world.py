@@ -120,9 +120,7 @@ class World:
             0.0,
             LANE,
             LaneConfig(
-                *("up", self.provider, 8, int(self.rpm), int(self.itpm)),
-                rpm_binding=True,
-                count_cache_reads=False,
+                *("up", self.provider, 8, int(self.rpm), int(self.itpm)), rpm_binding=True, count_cache_reads=False
             ),
         )
         self._heap: list[tuple[float, int, str, Worker | tuple[Ticket, Usage, AgentFound]]] = []

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from world.histories import AGENTS, LANES, History, price, randomly
-from world.kit import arrived, budget, finished, granted, hold, state, told
+from world.kit import LANE, arrived, budget, finished, granted, sampled, told
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Usage
@@ -19,21 +19,17 @@ def test_what_is_kept_equals_what_is_made_anew(seed: int) -> None:
     """After any events, of which some were lost, looked at soon, much later, and even at an earlier moment."""
     draw, history, read = Random(seed), History(), 0
     world, anew = told(), told()
-    for turn in range(50):
-        for each in (world, anew) if turn == 25 else ():
+    for turn in range(100):
+        for each in (world, anew) if turn == 50 else ():
             each.price_by(price)  # for what was used before, too
         for step in randomly(draw.randrange(10**6), draw.randrange(1, 8)):
             history.step(*step)
         now, ticket = history.hands.now, draw.choice([*world._tickets, 0])
         about = ticket, world._tickets[ticket].arrived.agent if ticket else draw.choice(AGENTS), LANES[0]
         others = (
-            ev.WorkLeft(now, *about),
             ev.Abandoned(now, *about, in_flight=True),
-            ev.PromptCached(now, *about, "m", "waited", 500),
-            ev.Finished(now, 0, *about[1:], "m", 200, 1, None, 1.0),
-            ev.Finished(now, 0, *about[1:], "m", 200, 0, Usage(7), 1.0),
+            *(ev.Finished(now, 0, *about[1:], "m", 200, n, used, 1.0) for n, used in ((1, None), (0, Usage(7)))),
             ev.Sampled(now, (), (budget(None, used_tokens=draw.choice((0, 5_000))),), partial=True),
-            ev.Sampled(now, (state(lane=LANES[0], upcoming=(hold(ticket, "pace", 9.0),)),), partial=True),
         )
         for event in (*history.hands.log[read:], *([draw.choice(others)] if draw.random() < 0.6 else [])):
             world.apply(event)
@@ -56,8 +52,18 @@ def test_a_view_is_made_where_something_changed(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(AgentFold, "view", counted)
     world.snapshot(5.0)
-    assert len(made) == 400
     world.apply(arrived(400, "a7", 6.0))
-    for at in (6.0, 7.0, 13.0):  # the last one in another step of their activity
-        world.snapshot(at)
-    assert made[400:] == ["a7"]
+    assert all(world.snapshot(at).agents for at in (6.0, 7.0, 13.0))  # the last in another step of activity
+    assert (len(made), made[400:]) == (401, ["a7"])
+
+
+def test_an_event_about_an_agent_shows() -> None:
+    """One whose only request is in flight, and which has a budget."""
+    about, used = (4.0, 1, "ann", LANE), (budget("ann", used_tokens=9),)
+    events = ev.WorkLeft(*about), ev.PromptCached(*about, "m", "waited", 500), sampled(4.0)
+    for event in (*events, ev.Sampled(4.0, (), used, partial=True)):
+        world = told(arrived(), granted(), sampled(2.0, budgets=(budget("ann"),)), price=price)
+        world.snapshot(4.0)
+        world.apply(event)
+        kept, world._agents["ann"].kept = world.snapshot(4.0), None
+        assert world.snapshot(4.0) == kept

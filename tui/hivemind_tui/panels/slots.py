@@ -279,10 +279,6 @@ def _eta(ticket: TicketView, _pen: Pen) -> Span:
     return (when, "strong") if when else (NOTHING, "rule")
 
 
-def _error_or_model(ticket: TicketView, _pen: Pen) -> Span:
-    return ticket.last_error if ticket.state == "retry" else ticket.model, "dim"
-
-
 _QUEUED: Table[TicketView] = Table(
     replace(_AGENT, head="QUEUE"),
     (
@@ -294,7 +290,7 @@ _QUEUED: Table[TicketView] = Table(
         Column("eta", "ETA", 6, 0, _eta),
         Column("tokens", "TOKENS", 6, 4, lambda ticket, _: (f"≈{short_count(ticket.estimated_tokens)}", "dim")),
     ),
-    rest=replace(_MODEL, cell=_error_or_model),
+    rest=replace(_MODEL, cell=lambda e, _: (e.last_error if e.state == "retry" else e.model, "dim")),
     lead=5,
     gap=1,
     names=_NAMES,
