@@ -215,9 +215,7 @@ async def send(
     now = _seconds(await store.call("TIME"))
     order, commands = secrets.token_hex(8), []
     for member, command in wanted:
-        data = msgspec.json.encode(
-            RemoteCommand(order, type(command).__name__, to_plain(command), who, now + VALID_S),
-        )
+        data = msgspec.json.encode(RemoteCommand(order, type(command).__name__, to_plain(command), who, now + VALID_S))
         key = inbox_key(member.id)
         commands += [
             ("RPUSH", key, data),

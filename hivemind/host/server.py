@@ -74,11 +74,7 @@ class EmbeddedServer(uvicorn.Server):
 
 @contextlib.asynccontextmanager
 async def serve(
-    proxy: Proxy,
-    settings: Settings,
-    *,
-    durable: bool = True,
-    journals: Path | None = None,
+    proxy: Proxy, settings: Settings, *, durable: bool = True, journals: Path | None = None
 ) -> AsyncIterator[None]:
     """Start the proxy and serve it at its `address` in the running loop; leaving the context stops both.
 
@@ -150,12 +146,7 @@ def _config(proxy: Proxy) -> uvicorn.Config:
     )
 
 
-async def run(
-    settings: Settings,
-    settings_file: Path | None = None,
-    *,
-    on_ready: OnReady | None = None,
-) -> int:
+async def run(settings: Settings, settings_file: Path | None = None, *, on_ready: OnReady | None = None) -> int:
     """`hivemind proxy`: serve until SIGINT or SIGTERM, or until it is idle for as long as the settings say, then drain.
     Returns the exit code.
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from hivemind import agent_names
 from hivemind.providers.base import Facts
@@ -69,6 +70,7 @@ class CallReader:
         self._asks_usage = asks_usage
         self._routes = routes
         self._notice = notice
+        self._past = partial(_tell_past, notice)
         self._claims = claims
         self._secrets = secrets
         self._steps = steps
@@ -123,21 +125,14 @@ class CallReader:
         prefix = place.prefix
         if place.upstream is None and len(self._routes.all) > 1:
             prefix = b"/upstream/%b%b" % (origin.name.encode(), prefix)
-        shape = shape_of(place.path)
-
-        def past(what: str, target: str) -> None:
-            self._notice(
-                f"{what} in answers of {shape} leads to {target}, past this proxy: what a client sends there isn't"
-                " limited or counted"
-            )
-
         return Links(
             base=b"%b://%b%b" % (scheme, host, prefix) if host else prefix,
             prefix=prefix,
             scheme=origin.scheme.encode(),
             authority=origin.authority.lower().encode(),
             base_path=origin.base_path.encode(),
-            past=past,
+            path=place.path,
+            past=self._past,
         )
 
     def _report_ignored(self, headers: Mapping[bytes, bytes]) -> None:
@@ -255,3 +250,10 @@ def shape_of(path: str) -> str:
     segments = path[:512].strip("/").split("/")
     words = [segment if _WORD.fullmatch(segment) else "*" for segment in segments[:_MOST_SEGMENTS]]
     return redact("/" + "/".join(words) + ("/*" if len(segments) > _MOST_SEGMENTS else ""))
+
+
+def _tell_past(notice: Callable[[str], object], path: str, what: str, target: str) -> None:
+    notice(
+        f"{what} in answers of {shape_of(path)} leads to {target}, past this proxy: what a client sends there isn't"
+        " limited or counted"
+    )

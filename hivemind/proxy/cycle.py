@@ -50,8 +50,7 @@ class ClientConnection(Protocol):
         """Serve the next request, or close the connection: it is known here whether the client is still sending."""
 
     def drop_parser(self, *, head: bool = False) -> None:
-        """Drop the parser, unless a request is coming, and with `head` also the head by which the next one may be
-        recognised: that may be hours away."""
+        """Drop the parser, unless a request is coming, and with `head` what recognises the next one, hours away."""
 
     def close_unfinished(self) -> None:
         """Close the connection after a part of a response, once the client has taken it."""

@@ -377,11 +377,10 @@ class DataPlane:
             if directly:
                 self._release(exchange.call)
 
-    def leave(self, exchange: Exchange, cancel: Callable[[], object]) -> None:
-        """Note that all clients of a request have left."""
-        if exchange.leave(cancel):
-            self._retries.left.add(exchange)
-            self._discount()
+    def note_left(self, exchange: Exchange) -> None:
+        """Note that an answer is computed which no client waits for."""
+        self._retries.left.add(exchange)
+        self._discount()
 
     # --- Without a task -------------------------------------------------------------------------------------------
 
@@ -440,7 +439,8 @@ class _ExchangeDeparture(Departure, kw_only=True):
         self.exchange.writer.remove(self.exchange.client)
 
     def all_left(self) -> None:
-        self.plane.leave(self.exchange, self.cancel)
+        if self.exchange.leave(self.cancel):
+            self.plane.note_left(self.exchange)
 
 
 class ClientRetries:

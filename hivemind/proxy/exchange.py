@@ -442,8 +442,8 @@ class Exchange:
         return True
 
     def _answered(self, response: UpstreamResponse, first: bytes = b"") -> Awaitable[bool | Awaitable[bool]]:
-        """Hold a successful reply until its first content; `first` are the bytes that were read of it. What streams it
-        from there is returned, so that nothing else is in memory for as long as that takes."""
+        """Hold a successful reply until its first content; `first` are the bytes that were read of it. Return what is
+        to be awaited next, of a stream, so that nothing else stays in memory for as long as it takes."""
         tap = self.call.head.dialect.tap(response.headers, self.call.facts)
         self._tap = tap.state
         facts = self.call.facts

@@ -491,10 +491,7 @@ class ClientProtocol(asyncio.Protocol):
         self._body_ends = self._body_size + max(length, 0)
         waits = version == "1.1" and any(map(_expects_continue, framing))
         cycle = self.cycle = Cycle(
-            self,
-            scope,
-            keep_alive=version != "1.0" and parser.should_keep_alive(),
-            expects_continue=waits,
+            self, scope, keep_alive=version != "1.0" and parser.should_keep_alive(), expects_continue=waits
         )
         # An equal head that waits to be told to go on must be seen by the parser, which tells it.
         cycle.began_with, self._began_with = b"" if waits else self._began_with, b""

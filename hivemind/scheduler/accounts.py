@@ -110,6 +110,8 @@ class Share(Struct):
 
 Estimate = tuple[int, float]
 """Tokens and dollars."""
+_NO_MEMBERS: dict[str, None] = {}  # never changed, as the next: each of thousands of accounts begins with them
+_NONE_SHORT: dict[str, Estimate] = {}
 
 
 class Account(Struct, eq=False):
@@ -130,12 +132,24 @@ class Account(Struct, eq=False):
     warned: int = 0  # the highest mark of its budget that a warning was emitted for
     shut: bool = False
     """Its requests in flight may use up the rest of the budget: no further one is granted for the time being."""
-    members: dict[str, None] = field(default_factory=dict)
+    members: dict[str, None] = field(default_factory=lambda: _NO_MEMBERS)
     """Names of the agents at hand whose requests it is charged with, while it has a budget; an ordered set."""
-    short: dict[str, Estimate] = field(default_factory=dict)
+    short: dict[str, Estimate] = field(default_factory=lambda: _NONE_SHORT)
     """Members whose next request is larger than what is left, and its estimate: it waits for those in flight."""
     shared: Share | None = None
     """None: the budget isn't shared with other proxies."""
+
+    def add_member(self, name: str) -> None:
+        """Note an agent that it is charged by."""
+        if not self.members:
+            self.members = {}
+        self.members[name] = None
+
+    def keep_short(self, name: str, estimate: Estimate) -> None:
+        """Note that the next request of a member doesn't fit."""
+        if not self.short:
+            self.short = {}
+        self.short[name] = estimate
 
     @property
     def spent(self) -> Spent:

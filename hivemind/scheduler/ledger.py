@@ -116,7 +116,7 @@ class Ledger:
         room, asks = True, False
         for account in agent.limits:
             if not account.has_room(tokens, dollars, now):
-                account.short[agent.name] = tokens, dollars
+                account.keep_short(agent.name, (tokens, dollars))
                 room, asks = False, asks or account.shared is not None
         if asks and self.on_short is not None:
             self.on_short()
@@ -279,7 +279,7 @@ class Ledger:
             account.shut = bool(account.budget) and account.full
             for agent in charged:
                 if account.budget:
-                    account.members[agent.name] = None
+                    account.add_member(agent.name)
                 _limit(agent)
             together.agents += charged
             if account.budget and charged:
@@ -375,7 +375,7 @@ class Ledger:
         _limit(agent)
         self.move(agent.limits)
         for account in agent.limits:
-            account.members[agent.name] = None
+            account.add_member(agent.name)
             if account in fresh:
                 _reserve_again(account, agent)
 

@@ -513,10 +513,7 @@ def qwen_code(target: Target) -> Steps:
             Snippet(HERE, exports(target, "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"), "shell"),
             in_json(
                 "Or in ~/.qwen/settings.json, beside what is there, where each session is then named",
-                {
-                    "modelProviders": {"openai": [model]},
-                    "outboundCorrelation": {"allowDynamicHeaderValues": True},
-                },
+                {"modelProviders": {"openai": [model]}, "outboundCorrelation": {"allowDynamicHeaderValues": True}},
             ),
         ),
         undo=unset(target, "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", also="take the entries out of settings.json"),

@@ -11,16 +11,14 @@ _CLOCK_GRAIN_S = 0.001
 """uvloop counts in whole milliseconds and may fire that much early."""
 _STEPS = 6
 """A deadline is looked at before it by a 32nd of the time left at most, 2 to the power of this less 1."""
-_EXACT_S = 1.0
-"""One that is nearer has a moment of its own."""
+_EXACT_S = 1.0  # one that is nearer has a moment of its own
 
 
 class Deadline:
     """Calls back once unless moved or stopped in time.
 
-    Moving it later costs no timer: when it is looked at, it checks whether the deadline has really passed. It is looked
-    at somewhat before that, at a moment that it shares with others: a timer takes 600 bytes, and each connection has a
-    deadline or two.
+    Moving it later costs no timer: when it is looked at, it checks whether the deadline has really passed. That is
+    somewhat before it, at a moment that it shares with others: each connection has one, and a timer takes 600 bytes.
     """
 
     __slots__ = ("_expired", "_looked_at", "_loop", "_moments", "at")
@@ -95,7 +93,7 @@ def _look(loop: asyncio.AbstractEventLoop, at: float) -> None:
             due.pop().look()
     finally:
         if due:  # a callback failed, which is no concern of the others
-            _moments[loop][at] = due
+            _moments[loop].setdefault(at, set()).update(due)
             loop.call_soon(_look, loop, at)
 
 

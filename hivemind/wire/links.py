@@ -47,8 +47,10 @@ class Links(Struct, frozen=True):
     """Host and port of the upstream, in lower case; without the scheme's own port."""
     base_path: bytes = b""
     """Path of the upstream's own base URL."""
-    past: Callable[[str, str], object] = lambda what, host: None
-    """Called with what holds a link, and the host, for each that leads elsewhere though clients follow it."""
+    path: str = ""
+    """That of the requests."""
+    past: Callable[[str, str, str], object] = lambda path, what, host: None
+    """Called with that path, what holds a link, and the host, for each that is followed and leads elsewhere."""
 
     def in_header(self, name: bytes, value: bytes) -> bytes:
         """Return the value of a header of :data:`LINK_HEADERS` with links that lead through the proxy."""
@@ -78,7 +80,7 @@ class Links(Struct, frozen=True):
     def look_in(self, data: bytes) -> None:
         """Tell of links to the upstream in a part of a document that is too long to be rewritten."""
         if b"//" + self.authority in data:
-            self.past("a long document", self.authority.decode())
+            self.past(self.path, "a long document", self.authority.decode())
 
     def _through(self, url: bytes) -> bytes:
         """Return the URL by which the client reaches the same through the proxy; the same object where there is
@@ -102,4 +104,4 @@ class Links(Struct, frozen=True):
     def _note(self, name: bytes, url: bytes) -> None:
         found = _URL.fullmatch(url)
         if found is not None:
-            self.past(name.decode("latin-1"), found[2].decode("latin-1"))
+            self.past(self.path, name.decode("latin-1"), found[2].decode("latin-1"))

@@ -299,8 +299,7 @@ _pairs: dict[tuple[bytes, bytes], tuple[bytes, bytes]] = {}
 
 
 def shared_pair(pair: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
-    """Return an equal header of another head, if one came lately: heads of thousands of requests are kept, which differ
-    in little."""
+    """Return an equal header of another head that came lately: thousands of heads are kept, which differ in little."""
     known = _pairs.get(pair)
     if known is None:
         if len(pair[1]) > _LONGEST_SHARED:

@@ -28,12 +28,7 @@ def message(each: RecordedRequest) -> OutgoingRequest | None:
     )
 
 
-def sent(
-    requests: Sequence[RecordedRequest],
-    *,
-    takes_s: float = 1.0,
-    speed: float = 1.0,
-) -> list[Sent]:
+def sent(requests: Sequence[RecordedRequest], *, takes_s: float = 1.0, speed: float = 1.0) -> list[Sent]:
     """A run against something that takes so long for an answer."""
 
     async def send(_: OutgoingRequest) -> RequestResult:

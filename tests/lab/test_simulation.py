@@ -29,10 +29,7 @@ def bad_day(tmp_path_factory: pytest.TempPathFactory) -> Recording:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    ["replay-11", "long streams", "input windows", "few slots"],
-)
+@pytest.mark.parametrize("name", ["replay-11", "long streams", "input windows", "few slots"])
 def test_with_the_same_settings_the_same_comes_of_it(name: str, tmp_path: Path) -> None:
     """Wall time and waits are those of the recording, within a fraction of what is promised."""
     record(_BY_NAME[name], tmp_path / "run.jsonl", seed=7)
@@ -147,9 +144,7 @@ def test_a_journal_that_was_cut_off_ends_where_it_does(tmp_path: Path) -> None:
 def test_limits_that_were_seen_hold_in_a_simulation(tmp_path: Path) -> None:
     """With our own windows off, the provider refuses instead, and everything takes as long."""
     world = World(
-        "limits",
-        _BY_NAME["replay-11"].agents,
-        MockConfig(limits=LimitConfig(rpm=40), latency=LatencyConfig(0.3, 0.1)),
+        "limits", _BY_NAME["replay-11"].agents, MockConfig(limits=LimitConfig(rpm=40), latency=LatencyConfig(0.3, 0.1))
     )
     record(world, tmp_path / "run.jsonl")
     recording = load(tmp_path / "run.jsonl")

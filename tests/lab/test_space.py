@@ -6,14 +6,7 @@ import pytest
 
 from hivemind.errors import UsageError
 from hivemind.lab.simulate.overrides import Change
-from hivemind.lab.tune.space import (
-    DEFAULT_KNOBS,
-    RecordedSettings,
-    agree,
-    knobs_named,
-    neighbours,
-    single_changes,
-)
+from hivemind.lab.tune.space import DEFAULT_KNOBS, RecordedSettings, agree, knobs_named, neighbours, single_changes
 from hivemind.scheduler.config import AimdConfig, LaneConfig, RetryConfig, SchedulerConfig
 from hivemind.scheduler.operator.knobs import KNOBS
 

@@ -158,12 +158,7 @@ def story(view: RequestView) -> RequestDetail:
     if view.ended_at is not None:
         level = "good" if view.state == "answered" else "bad"
         told.append(Decision(view.ended_at, f"{view.state} after {view.ended_at - view.arrived_at:.1f}s", level))
-    return replace(
-        detail_of(view),
-        decisions=tuple(told),
-        client="claude-code 3.1.0",
-        parent="planner",
-    )
+    return replace(detail_of(view), decisions=tuple(told), client="claude-code 3.1.0", parent="planner")
 
 
 def of_agent(*, extra: tuple[RequestView, ...] = (), **more: Any) -> View:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from hivemind.wire.links import Links
@@ -12,8 +14,8 @@ US = b"http://localhost:8765/token/t/agent/ann"
 def links(base_path: bytes = b"", told: list[tuple[str, str]] | None = None, **values: bytes) -> Links:
     """Those of a request to an upstream at api.example.com, of an agent with a token."""
     noted: list[tuple[str, str]] = [] if told is None else told
-    own = {"scheme": b"https", "authority": b"api.example.com", **values}
-    return Links(US, b"/token/t/agent/ann", base_path=base_path, past=lambda *what: noted.append(what), **own)
+    own: dict[str, Any] = {"scheme": b"https", "authority": b"api.example.com", **values}
+    return Links(US, b"/token/t/agent/ann", base_path=base_path, past=lambda path, *what: noted.append(what), **own)
 
 
 @pytest.mark.parametrize(("name", "link", "through"), [

@@ -55,9 +55,7 @@ def _run(namespace: argparse.Namespace) -> int:
         return 0
     settings = folder_settings(namespace)
     running = run_load_test(
-        *(journal.path, plan, target, os.environ, settings),
-        key_variable=namespace.api_key_env,
-        confirmed=namespace.yes,
+        *(journal.path, plan, target, os.environ, settings), key_variable=namespace.api_key_env, confirmed=namespace.yes
     )
     result = run_loop(running)
     print(as_json(result)) if namespace.json else show(as_text(result, width()))

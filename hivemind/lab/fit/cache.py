@@ -141,9 +141,5 @@ def _uncached(usage: Usage) -> Usage:
     if usage.total_input == usage.input_tokens:
         return usage
     return replace(
-        usage,
-        input_tokens=usage.total_input,
-        cache_read_tokens=0,
-        cache_write_tokens=0,
-        cache_write_1h_tokens=0,
+        usage, input_tokens=usage.total_input, cache_read_tokens=0, cache_write_tokens=0, cache_write_1h_tokens=0
     )

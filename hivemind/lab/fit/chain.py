@@ -155,10 +155,7 @@ class Chain(Struct, frozen=True):
             into.ended += ended
             into.spell_s += in_spell_s
             into.well_s += gap_s - in_spell_s
-            back_well, back_bad = (
-                to_well * (1.0 - begins) + to_bad * begins,
-                to_bad * (1.0 - ends) + to_well * ends,
-            )
+            back_well, back_bad = (to_well * (1.0 - begins) + to_bad * begins, to_bad * (1.0 - ends) + to_well * ends)
             scale = back_well + back_bad
             back_well, back_bad = back_well / scale, back_bad / scale
         into.within += within

@@ -40,9 +40,7 @@ class Load(Struct, frozen=True):
     def drawn(self, rng: random.Random) -> Load:
         """Return another one that the recording allows as well."""
         return replace(
-            self,
-            at_mean=rng.gauss(self.at_mean, self.errors[0]),
-            slope=max(0.0, rng.gauss(self.slope, self.errors[1])),
+            self, at_mean=rng.gauss(self.at_mean, self.errors[0]), slope=max(0.0, rng.gauss(self.slope, self.errors[1]))
         )
 
 

@@ -44,11 +44,7 @@ class Regression(Struct, frozen=True):
 
 
 def fit_regression(
-    times: np.ndarray,
-    parts: np.ndarray,
-    factors: np.ndarray,
-    precisions: np.ndarray,
-    start: Regression | None = None,
+    times: np.ndarray, parts: np.ndarray, factors: np.ndarray, precisions: np.ndarray, start: Regression | None = None
 ) -> Regression:
     """Fit the logarithms of times.
 

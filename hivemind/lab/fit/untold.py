@@ -349,10 +349,7 @@ def _limit_of(case: Case, of: Candidate, most: float) -> FittedLimit:
         size = None if case.stated is not None and size >= limit else size
         span_s = limit / of.per_s
     return FittedLimit(
-        *(case.family, of.window, limit, of.what, span_s, size),
-        reported=False,
-        used_most=1.0,
-        counts_cached=of.cached,
+        *(case.family, of.window, limit, of.what, span_s, size), reported=False, used_most=1.0, counts_cached=of.cached
     )
 
 

@@ -10,16 +10,7 @@ from plotly.subplots import make_subplots
 
 from hivemind.lab.report.lanes import LaneSummary, Series
 from hivemind.lab.report.run import RecordedRun
-from hivemind.lab.report.theme import (
-    SERIES,
-    axis,
-    hover,
-    ink,
-    label,
-    lane_state,
-    layout,
-    times,
-)
+from hivemind.lab.report.theme import SERIES, axis, hover, ink, label, lane_state, layout, times
 from hivemind.world.lines import words
 
 LANES_SHOWN = 4

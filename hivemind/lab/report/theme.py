@@ -98,11 +98,7 @@ OUTCOMES: Mapping[str, str] = {
     "open": "not known",
 }
 """Ends of requests with a failed attempt."""
-_LANE_STATES: Mapping[str, str] = {
-    "open": "circuit open",
-    "half_open": "circuit half open",
-    "paused": "rate-limited",
-}
+_LANE_STATES: Mapping[str, str] = {"open": "circuit open", "half_open": "circuit half open", "paused": "rate-limited"}
 
 
 def lane_state(state: str) -> str:

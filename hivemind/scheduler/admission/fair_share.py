@@ -45,6 +45,7 @@ Entry = tuple[Key, Ticket]
 T = TypeVar("T", bound=tuple[Any, ...])
 Head = tuple[float, Key, Ticket, "Share"]
 """The next ticket of a band: its root's standing, its own sort key, the ticket, and its agent's share."""
+_NO_BACKLOGS: dict[tuple[str, Priority], Backlog] = {}  # never changed
 
 
 def valid(key: Key, ticket: Ticket) -> bool:
@@ -111,14 +112,14 @@ class Share:
     waiting: int = 0
     away: int = 0  # answers that it hasn't followed up by a queued request yet
     paused: bool = False
-    backlogs: dict[tuple[str, Priority], Backlog] = field(default_factory=dict)  # by family and class
+    backlogs: dict[tuple[str, Priority], Backlog] = field(default_factory=lambda: _NO_BACKLOGS)  # by family and class
     line: tuple[Share, ...] = field(init=False)
     """The share, and those that it is a part of, nearest first."""
     descent: tuple[Share, ...] = field(init=False)  # the same, its root first
 
     def __post_init__(self) -> None:
         self.line = (self,) if self.above is None else (self, *self.above.line)
-        self.descent = self.line[::-1]
+        self.descent = self.line if self.above is None else self.line[::-1]
 
     def tally(self, priority: Priority) -> Tally:
         """Return what it was served in a class; a newcomer to the class begins at its level."""

@@ -108,6 +108,7 @@ class LaneQueue:
             each.waiting += 1
             tally.waiting += 1
             if (backlog := each.backlogs.get(place)) is None:
+                each.backlogs = each.backlogs or {}
                 backlog = each.backlogs[place] = Backlog(each, line)
             backlog.waiting += 1
             line.waiting += 1
