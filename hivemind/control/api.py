@@ -196,7 +196,7 @@ class Control:
 
 ENDPOINTS = (
     Endpoint("GET", "/about", "Facts about the proxy.", Control.about),
-    Endpoint("GET", "/snapshot", "The snapshot, or what is new.", Control.world, named=False),
+    Endpoint("GET", "/snapshot", "The snapshot, or what is new.", Control.world, named=False, long=True),
     Endpoint("GET", "/requests", "Requests that changed.", Control.requests, named=False),
     Endpoint("GET", "/requests/{ticket}", "The details of a request.", Control.request, named=False),
     Endpoint("POST", "/commands", "Execute a command.", Control.command, _GRAPH_LIMIT),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -22,11 +23,10 @@ from hivemind.control.controlled import ControlledProxy
 from hivemind.control.guard import METRICS, NO_PAGE, ControlGuard, failure
 from hivemind.control.metrics import CONTENT_TYPES, OPEN_METRICS, rendered
 from hivemind.control.parsing import listed
-from hivemind.scheduler.types import Priority
 from hivemind.world.snapshot import Snapshot
 
 _TURN_CHARS = 1 << 14
-"""How much of the metrics is written in one turn of the event loop; it takes well below a millisecond."""
+"""How much of a long page is written in one turn of the event loop; it takes well below a millisecond."""
 _NO_NONCE = "nonce must be 64 hexadecimal digits, and run, if any, the part of a run's token before its last dot"
 
 
@@ -41,12 +41,8 @@ def control_app(proxy: ControlledProxy) -> Starlette:
         mode, uptime_s, alarms = proxy.health()
         # Without lanes and agents, since it needs no token; `hivemind status` names them.
         broken = [{"rule": each.rule, "text": each.text} for each in alarms]
-        health: dict[str, Any] = {
-            "status": mode,
-            "version": __version__,
-            "uptime_s": round(uptime_s, 3),
-            "alarms": broken,
-        }
+        health: dict[str, Any] = {"status": mode, "version": __version__, "uptime_s": round(uptime_s, 3)}
+        health["alarms"] = broken
         if fleet := proxy.fleet_state():
             health["fleet"] = fleet
         found = proxy.verdict()
@@ -72,20 +68,14 @@ def control_app(proxy: ControlledProxy) -> Starlette:
         )
 
     async def stats(_: Request) -> Response:
-        return Response(msgspec.json.encode(as_json(proxy.snapshot())), media_type="application/json")
+        return Response(await _in_turns(as_json(proxy.snapshot())), media_type="application/json")
 
     async def metrics(request: Request) -> Response:
         states = [task.state for task in proxy.tasks(None)]
         form = OPEN_METRICS in request.headers.get("accept", "")
-        pieces, size = [], 0
-        for piece in rendered(proxy.snapshot(), states, len(asyncio.all_tasks()), open_metrics=form):
-            pieces.append(piece)
-            size += len(piece)
-            if size > _TURN_CHARS:
-                size = 0
-                await asyncio.sleep(0)  # for streams to go on
+        page = rendered(proxy.snapshot(), states, len(asyncio.all_tasks()), open_metrics=form)
         headers = {"content-type": CONTENT_TYPES[form], "vary": "accept", "cache-control": "no-store"}
-        return Response("".join(pieces), headers=headers)
+        return Response(await _in_turns(page), headers=headers)
 
     async def described(_: Request) -> Response:
         # Without a token: tools that read such descriptions have none.
@@ -117,9 +107,29 @@ async def _not_found(request: Request, error: Exception) -> Any:
     return failure(error.status_code, text, {"allow": allowed})
 
 
-def as_json(snapshot: Snapshot) -> dict[str, Any]:
-    """Return the snapshot in JSON's types; priorities are names, infinity is null."""
-    world: dict[str, Any] = msgspec.to_builtins(snapshot)
-    for view in (*world["agents"], *world["slots"], *world["queue"]):
-        view["priority"] = Priority(view["priority"]).name.lower()
-    return world
+async def _in_turns(pieces: Iterable[str]) -> str:
+    made, size = [], 0
+    for piece in pieces:
+        made.append(piece)
+        size += len(piece)
+        if size > _TURN_CHARS:
+            size = 0
+            await asyncio.sleep(0)  # for streams to go on
+    return "".join(made)
+
+
+def as_json(snapshot: Snapshot) -> Iterator[str]:
+    """Yield the snapshot as JSON in pieces; priorities are names, infinity is null."""
+    before = "{"
+    for name in snapshot.__struct_fields__:
+        yield f'{before}"{name}":'
+        before, value = ",", getattr(snapshot, name)
+        if name in ("agents", "slots", "queue"):
+            yield "["
+            for number, view in enumerate(value):
+                named = msgspec.to_builtins(view) | {"priority": view.priority.name.lower()}
+                yield f"{',' if number else ''}{msgspec.json.encode(named).decode()}"
+            yield "]"
+        else:
+            yield msgspec.json.encode(value).decode()
+    yield "}"

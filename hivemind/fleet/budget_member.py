@@ -111,7 +111,9 @@ class BudgetMember:
             self._known[name] = decision
             if (budget := _budget(decision)) is not None:
                 lease.decided[name] = budget, decision.who
-        lease.defaults = smallest((_config(each) for each in reply.defaults), self._own)
+        lease.defaults = smallest(
+            (replace(BudgetConfig(), **msgspec.structs.asdict(each)) for each in reply.defaults), self._own
+        )
         for part in reply.accounts:
             if part.account in self._sent:
                 lease.accounts.append(_share(part, self._sent[part.account]))
@@ -181,7 +183,3 @@ def _budget(decision: BudgetDecision) -> Budget | None:
         return Budget(decision.tokens, decision.dollars, cast(Period, decision.per), cast(Covers, covers))
     except ValueError:
         return None
-
-
-def _config(defaults: Defaults) -> BudgetConfig:
-    return replace(BudgetConfig(), **msgspec.structs.asdict(defaults))

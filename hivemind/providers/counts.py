@@ -35,12 +35,14 @@ _OF_OUTPUT = re.compile(
     r"|tokens_(?:completion|output)"
 )
 _OF_CACHED = re.compile(r"\w*(?:cached|cache_read|cache_hit)\w*")
-_OF_WRITTEN = re.compile(r"\w*cache_(?:write|written|creation)\w*tokens?\w*")
+_OF_WRITTEN = re.compile(r"\w*cache_(?:write|written|creation)(?:\w*tokens?\w*)?")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 TOTAL = ("total_tokens", "totalTokens", "totalTokenCount")
 _APART = frozenset(row.input for row in _ROWS if row.apart)
 _WORDS = r"[A-Za-z_]{0,12}(?:[Pp]rompt|[Ii]nput|[Cc]ompletion|[Oo]utput|[Gg]enerat|[Cc]andidate|eval)[A-Za-z_]{0,16}"
-_COUNTED = re.compile(b'"(?:%b)"\\s{0,4}:\\s{0,4}\\d' % "|".join((_WORDS, *INPUT, *OUTPUT)).encode())
+_COUNTED = re.compile(
+    b'"(?:%b)"\\s{0,4}:\\s{0,4}\\d|putTokens"\\s{0,4}:\\s{0,4}\\{' % "|".join((_WORDS, *INPUT, *OUTPUT)).encode()
+)
 _DEEPEST = 6
 _MOST_ITEMS = 32
 
@@ -71,7 +73,7 @@ def usage_of(members: Mapping[str, object], tier: str = "") -> Usage | None:
         return None
     counts = dict(members)
     for name, each in members.items():
-        if isinstance(each, dict) and name.lower().endswith("details"):
+        if isinstance(each, dict) and (name.lower().endswith("details") or "total" in each):
             counts |= each
     tier = tier_of(str(members.get("service_tier") or ""), tier)
     # Names of a cache that is apart are `cache_read…`; a part of the input is `cached…`, or among its details.
@@ -112,6 +114,8 @@ def _first(members: Mapping[str, object], names: tuple[str, ...], words: re.Patt
     others = () if words is None else (name for name in members if words.fullmatch(_plain(name)))
     for name in (*names, *others):
         value = members.get(name)
+        if isinstance(value, dict):  # Vercel's: the total, beside what it consists of
+            value = value.get("total")
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < json_fields.MOST:
             return int(value)
     return None

@@ -64,7 +64,7 @@ class Dialect(ABC):
     """The wire format of one API. Stateless; one instance each."""
 
     name: str
-    """`anthropic`, `openai_chat`, `openai_responses`, `google`, `ollama`, `plain`."""
+    """`anthropic`, `openai_chat`, `openai_responses`, `google`, `ollama`, `bedrock`, `stateless`, `plain`."""
     form = StreamForm.SSE
     """The form of its streams."""
     reader: type[Reader]

@@ -299,12 +299,7 @@ def status_of(info: ErrorInfo, provider: Provider | None = None) -> int:
 
 
 def judge(
-    status: int,
-    info: ErrorInfo,
-    *,
-    delay_s: float | None = None,
-    hint: str = "",
-    provider: Provider | None = None,
+    status: int, info: ErrorInfo, *, delay_s: float | None = None, hint: str = "", provider: Provider | None = None
 ) -> Failure:
     """Combine status, codes, delay and `x-should-retry`. An exhausted quota isn't retryable, whatever the hint;
     otherwise the hint overrides the status.

@@ -142,15 +142,11 @@ def _place(raw: bytes) -> _Place | None:
             named = found.groupdict()
             return (
                 named.get("window", row.window),
-                _kind(row.window),
+                next((kind for kind in WindowKind if kind.value == row.window), None),
                 dict(row.fields).get(named["field"], named["field"]),
             )
     found = _LIMITS.match(name)
     return None if found is None or not found["words"] else _in_words(found["whose"], found["words"])
-
-
-def _kind(name: str) -> WindowKind | None:
-    return next((kind for kind in WindowKind if kind.value == name), None)
 
 
 def _in_words(whose: str, text: str) -> _Place | None:

@@ -17,13 +17,13 @@ from hivemind.providers.google import Google
 from hivemind.providers.known import dialect_named_by, free_posts
 from hivemind.providers.ollama import Ollama
 from hivemind.providers.openai import OpenAIChat, OpenAIResponses
-from hivemind.providers.plain import Plain
+from hivemind.providers.plain import Plain, Stateless
 
 # --- Dialects ---------------------------------------------------------------------------------------------------------
 
 DIALECTS: dict[str, Dialect] = {
     dialect.name: dialect
-    for dialect in (Anthropic(), OpenAIChat(), OpenAIResponses(), Google(), Ollama(), Bedrock(), Plain())
+    for dialect in (Anthropic(), OpenAIChat(), OpenAIResponses(), Google(), Ollama(), Bedrock(), Stateless(), Plain())
 }
 """Every dialect by its name."""
 

@@ -196,6 +196,16 @@ class Plain(OpenAI):
         return PlainTap(inner, inner.state if inner else TapState(tier=facts.tier))
 
 
+class Stateless(Plain):
+    """Dialect of known paths whose formats aren't, of which is known that nothing goes on after the answer: an attempt
+    is repeated as long as nothing of its answer was forwarded."""
+
+    name = "stateless"
+
+    def request_facts(self, path: str, query: str, body: bytes) -> Facts:
+        return replace(super().request_facts(path, query, body), continues_state=False)
+
+
 def _usage(reply: Members, tier: str) -> Usage | None:
     found = openai_usage(reply, tier)
     for_an_hour = json_fields.total(_CREATION.within(_CACHE_COUNTS.within(reply, "usage"), "cache_creation"), _HOUR)

@@ -126,12 +126,23 @@ class Reader(ABC):
 class StreamTap:
     """A tap that reads a stream record by record."""
 
-    # fmt: off
     __slots__ = (
-        "_blind", "_decoder", "_direct", "_document", "_is_json", "_many", "_passed", "_slice", "_splitter", "_unsure",
-        "between", "ends", "reader", "separator", "state",
+        "_blind",
+        "_decoder",
+        "_direct",
+        "_document",
+        "_is_json",
+        "_many",
+        "_passed",
+        "_slice",
+        "_splitter",
+        "_unsure",
+        "between",
+        "ends",
+        "reader",
+        "separator",
+        "state",
     )
-    # fmt: on
 
     def __init__(self, reader: Reader, splitter: Splitter, decoder: Decoder | None, *, is_json: bool = False) -> None:
         """`is_json`: the reply says that it is JSON."""

@@ -42,6 +42,8 @@ _log = logging.getLogger(__name__)
 
 TOKEN_HEADER = b"x-hivemind-token"
 _READ = {*AGENT_HEADERS, PRIORITY_HEADER, DEADLINE_HEADER, HOLD_HEADER, TOKEN_HEADER, b"x-hivemind-session"}
+_MODEL_HEADERS = frozenset({b"ai-language-model-id", b"ai-model-id"})
+"""Where Vercel's AI Gateway is told the model."""
 MOST_SHAPES = 100
 """Shapes of paths that are logged and remembered."""
 _MOST_SEGMENTS = 8
@@ -161,6 +163,8 @@ class CallReader:
     def _call(self, head: CallHead, facts: Facts, body: bytes, tokens: tuple[bytes, ...]) -> Call:
         if not facts.session and (session := session_in(head.client, body)):
             facts = replace(facts, session=session)
+        if not facts.model and (model := next((each for name, each in head.headers if name in _MODEL_HEADERS), b"")):
+            facts = replace(facts, model=model.decode("latin-1"))
         key = (facts.model, facts.session, tokens, self._claims.changes)
         last = head.last
         if last.key == key and last.identity is not None:

@@ -59,13 +59,28 @@ class ClientConnection(Protocol):
 class Cycle:
     """One request and its response."""
 
-    # fmt: off
     __slots__ = (
-        "_bodiless", "_chunked", "_event", "_expected", "_has_news", "_until_end", "began_with", "body", "connection",
-        "disconnected", "expects_continue", "flow", "keep_alive", "more_body", "on_disconnect", "remembered",
-        "response_complete", "response_started", "scope", "transport",
+        "_bodiless",
+        "_chunked",
+        "_event",
+        "_expected",
+        "_has_news",
+        "_until_end",
+        "began_with",
+        "body",
+        "connection",
+        "disconnected",
+        "expects_continue",
+        "flow",
+        "keep_alive",
+        "more_body",
+        "on_disconnect",
+        "remembered",
+        "response_complete",
+        "response_started",
+        "scope",
+        "transport",
     )
-    # fmt: on
 
     def __init__(
         self,

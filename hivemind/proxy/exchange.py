@@ -94,12 +94,26 @@ class Shared(Struct, frozen=True):
 class Exchange:
     """One request, from its ticket to its end: served by :meth:`begin`, :meth:`run`, or both in turn."""
 
-    # fmt: off
     __slots__ = (
-        "_cycle", "_ended_by_scheduler", "_engine", "_heads", "_heard", "_over", "_sent", "_shared", "_side",
-        "_started", "_stays", "_tap", "_task", "_waiter", "call", "client", "ticket", "writer",
+        "_cycle",
+        "_ended_by_scheduler",
+        "_engine",
+        "_heads",
+        "_heard",
+        "_over",
+        "_sent",
+        "_shared",
+        "_side",
+        "_started",
+        "_stays",
+        "_tap",
+        "_task",
+        "_waiter",
+        "call",
+        "client",
+        "ticket",
+        "writer",
     )
-    # fmt: on
 
     def __init__(
         self,

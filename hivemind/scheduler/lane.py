@@ -337,7 +337,7 @@ class Lane:
         gate, circuit, family = self.gate, self.circuit, ticket.request.family
         ticket.load = self.load = self.load + (gate.active + self.others) * (now - self._load_at)
         self._load_at = now
-        gate.active += 1
+        ticket.at_once = gate.active = gate.active + 1
         if ticket.attempts == 1:
             self.first_attempts += 1
         if self.total is not None:
@@ -452,7 +452,7 @@ class Lane:
         if self.long.refused:
             self.long.answered(family)
         allowance = self.allowances[family]
-        allowance.fate.answered(now, ticket.granted_at)
+        allowance.fate.answered(now, ticket)
         if allowance.doubtful:
             for window, charge in ticket.reservation or ():
                 if charge.probe:

@@ -193,6 +193,7 @@ class Ticket:
     state: TicketState = TicketState.QUEUED
     granted_at: float = 0.0
     load: float = 0.0  # its lane's Lane.load then
+    at_once: int = 0  # its lane's requests in flight then, itself among them
     ttft_s: float | None = None  # of the present attempt, if it is answered by a stream
     in_flight: float = math.inf  # requests in flight on average until its first content; inf: that isn't known
     retry_at: float = 0.0  # when the next attempt may begin, while it is between two

@@ -31,11 +31,18 @@ class NativeResponse:
     It outlives its exchange: the connection serves others as soon as the last byte has come, read or not.
     """
 
-    # fmt: off
     __slots__ = (
-        "_chunks", "_connection", "_error", "_loop", "_size", "_waiter", "_watcher", "headers", "relay", "status",
+        "_chunks",
+        "_connection",
+        "_error",
+        "_loop",
+        "_size",
+        "_waiter",
+        "_watcher",
+        "headers",
+        "relay",
+        "status",
     )
-    # fmt: on
 
     def __init__(self, connection: ResponseSource, loop: asyncio.AbstractEventLoop) -> None:
         self.status = 0

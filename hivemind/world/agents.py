@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import Any
 
-from msgspec import field
+from msgspec import field, structs
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.admission.warm_first import WORTH
@@ -48,10 +48,10 @@ class AgentFold(AgentState, eq=False):
     """When the last one was."""
     requests_before: int = 0
     """Its requests by then."""
-    shown_activity: tuple[int, ...] = ()
-    """Its activity, as last asked for."""
-    shown_in: int = -1
-    """The step of that; -1: it is out of date."""
+    kept: AgentView | None = None
+    """Its last view; None: more in it may have changed than :meth:`aged` changes."""
+    kept_until: float = 0.0
+    """The end of the step of its activity."""
 
     def retention(self) -> tuple[bool, float]:
         """Return the sort key for forgetting agents: first those without an operator's decision, seen longest ago."""
@@ -97,7 +97,7 @@ class AgentFold(AgentState, eq=False):
         if step > self.step:
             self.earlier_tokens, self.step_tokens, self.step = self._tokens_before(step), 0, step
         self.step_tokens += tokens
-        self.shown_in = -1
+        self.kept = None
 
     def cached(self, caching: Caching, usage: Usage, began_at: float) -> None:
         """Note for how long the provider keeps the prompt of an answer that began then."""
@@ -114,13 +114,7 @@ class AgentFold(AgentState, eq=False):
 
     def activity(self, at: float) -> tuple[int, ...]:
         """Return the tokens used in each of the last steps, the present one included, oldest first."""
-        step = int(at / STEP_S)
-        if step != self.shown_in:  # of thousands few have used tokens since the last snapshot
-            self.shown_activity, self.shown_in = self._activity(step), step
-        return self.shown_activity
-
-    def _activity(self, step: int) -> tuple[int, ...]:
-        if step > self.step:
+        if (step := int(at / STEP_S)) > self.step:
             before = self._tokens_before(step)
             return (*before, 0) if any(before) else ()
         return (*self.earlier_tokens, self.step_tokens) if self.step_tokens or self.earlier_tokens else ()
@@ -171,16 +165,15 @@ class AgentFold(AgentState, eq=False):
     def view(
         self,
         at: float,
-        task: str | None = None,
+        task: tuple[str | None, bool, float] = (None, False, 0.0),
         *,
-        pending: bool = False,
         spent: bool = False,
         over: bool = False,
         paced_s: float = 0.0,
-        paused_s: float = 0.0,
     ) -> AgentView:
-        """Return its view at this moment, with its task, whether it waits for others, if a budget is spent, whether it
-        counts as ended while it has no request, and for how long it is held by a window's pace, and its task paused."""
+        """Return its view at this moment, with what :meth:`.TaskBook.of` tells, if a budget is spent, whether it counts
+        as ended while it has no request, and for how long it is held by a window's pace."""
+        name, pending, paused_until = task
         state, in_flight, queued, waited_s, waiting_s = "ended" if over else "idle", 0, 0, self.waited_s, 0.0
         sent_s = 0.0
         if self.tickets:
@@ -199,7 +192,7 @@ class AgentFold(AgentState, eq=False):
             last_seen_s=at - self.last_seen,
             unpriced=self.usage.total - self.priced,
             boosted_for_s=self.boosted_until - at if self.boosted_until > at else 0.0,
-            task=task or self.task,
+            task=name or self.task,
             waiting_s=waiting_s,
             sent_s=sent_s,
             activity=self.activity(at),
@@ -207,9 +200,36 @@ class AgentFold(AgentState, eq=False):
             error_over=self.answered_at > self.error_at,
             refused_s=at - self.refused_at if refused else None,
             paced_s=paced_s,
-            paused_s=paused_s,
+            paused_s=max(0.0, paused_until - at),
             warm_s=(self.warm_until - at if self.warm_until > at else 0.0) if self.warm_until else None,
         )
+
+    def keep(self, view: AgentView, at: float) -> AgentView:
+        """Keep a view for :meth:`aged`, unless that doesn't change all that time will. Return it."""
+        moves = (
+            len(self.tickets) > 1 or view.refused_s is not None or view.boosted_for_s or view.paced_s or view.paused_s
+        )
+        self.kept, self.kept_until = None if moves else view, (int(at / STEP_S) + 1) * STEP_S
+        return view
+
+    def aged(self, view: AgentView, at: float) -> AgentView:
+        """Return the view that was kept as it is at this later moment."""
+        if view.activity and at >= self.kept_until:
+            view = self.keep(structs.replace(view, activity=self.activity(at)), at)
+        if not (self.tickets or self.error_at or self.warm_until):  # without a dictionary, in half the time
+            return structs.replace(view, last_seen_s=at - self.last_seen)
+        now = {"last_seen_s": at - self.last_seen}
+        for ticket in self.tickets.values():
+            if ticket.in_flight:
+                now["sent_s"] = ticket.sent_s(at)
+            else:
+                now["waiting_s"] = waiting_s = ticket.waiting_s(at)
+                now["waited_s"] = self.waited_s + waiting_s
+        if self.error_at:
+            now["error_s"] = at - self.error_at
+        if self.warm_until:
+            now["warm_s"] = max(0.0, self.warm_until - at)
+        return structs.replace(view, **now)
 
     def _resting(self, state: str, *, spent: bool, pending: bool) -> str:
         """Return the state to show while nothing of it is in flight, if it is in this one by its requests and time."""
@@ -340,6 +360,7 @@ class Costs:
         while self._cached:
             agent, provider, cached = self._cached.popleft()
             more, name = cached.dollars(provider, price), _CACHED[cached.why]
+            agent.kept = None
             for sums in (agent, self._counts):
                 setattr(sums, name, getattr(sums, name) + more)
         pending, counts, models, spent = self._pending, self._counts, self._models, self._spent
@@ -350,6 +371,7 @@ class Costs:
             tokens = fold.use(usage, dollars)
             if dollars is not None:
                 spent(at, dollars)
+                agent.kept = None
                 agent.dollars += dollars
                 agent.priced += tokens
                 counts.dollars += dollars
@@ -429,7 +451,7 @@ class Budgets:
         news = by_owner(states)
         if not partial:
             for agent in self._limited:
-                agent.budget = None
+                agent.budget = agent.kept = None
             self.pool = None
             self._limited.clear()
             self.exhausted.clear()
@@ -445,7 +467,7 @@ class Budgets:
             elif (owner := agents.get(name)) is not None:
                 if owner.budget is None:
                     self._limited.append(owner)
-                owner.budget = its[-1]
+                owner.budget, owner.kept = its[-1], None
 
     def agent_came(self, agent: AgentFold) -> None:
         """Give an agent that wasn't known the budget that it has."""
@@ -460,6 +482,10 @@ class Budgets:
         self.exhausted = dict(state.spent)
         known = (agent.budget for agent in self._limited if agent.budget is not None)
         self._states = by_owner(known if self.pool is None else (self.pool, *known))
+
+    def all_spent(self, agents: Mapping[str, AgentFold]) -> set[str]:
+        """Return the names of the agents of which :meth:`spent` is true."""
+        return {name for name, agent in agents.items() if self.spent(agent, agents)} if self.exhausted else set()
 
     def spent(self, agent: AgentFold, agents: Mapping[str, AgentFold]) -> bool:
         """Return whether a budget that covers the agent is exhausted: its own, an ancestor's, or the pool."""

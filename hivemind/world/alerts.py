@@ -19,7 +19,7 @@ from hivemind.text.amounts import how_used, owner
 from hivemind.text.humanise import dollars, duration, exit_text, plural
 from hivemind.world.gates import OPERATORS
 from hivemind.world.health import Alert, AlertLimits
-from hivemind.world.snapshot import HUNG, AgentView, Snapshot
+from hivemind.world.snapshot import HUNG, Snapshot
 
 RULES: tuple[AlertRule, ...] = get_args(AlertRule)
 """An agent died; a request in flight is hung; one waited for long; a budget is nearly used up; a circuit is open for
@@ -93,17 +93,13 @@ def _wait(snapshot: Snapshot, limit_s: float) -> Iterator[Condition]:
     gated = {ticket.agent for ticket in snapshot.queue if ticket.gate in OPERATORS}
     gated -= {ticket.agent for ticket in snapshot.queue if ticket.gate not in OPERATORS}
     free = [agent for agent in snapshot.agents if agent.waiting_s and not agent.held and agent.name not in gated]
-    longest = max(free, key=_waiting_s, default=None)
+    longest = max(free, key=lambda agent: agent.waiting_s, default=None)
     if longest is None or longest.waiting_s < LOWER * limit_s:
         return
     others = sum(agent.waiting_s >= limit_s for agent in free) - 1
     more = f", and {plural(others, 'other agent')} for more than {duration(limit_s)}" if others > 0 else ""
     text = f"{longest.name} waits for {duration(round(longest.waiting_s))}{more}"
     yield Condition("wait", longest.name, text, longest.waiting_s >= limit_s)
-
-
-def _waiting_s(agent: AgentView) -> float:
-    return agent.waiting_s
 
 
 def _budgets(snapshot: Snapshot, share: float) -> Iterator[Condition]:

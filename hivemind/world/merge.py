@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import chain, zip_longest
 from operator import add
@@ -211,20 +211,8 @@ def _least(values: Iterable[float | None]) -> float | None:
     return min((value for value in values if value is not None), default=None)
 
 
-def _busiest(states: Iterable[str]) -> str:
-    return min(states, key=lambda state: _RANKS.get(state, len(_RANKS)))
-
-
-def _running(values: Sequence[bool | None]) -> bool | None:
-    return True if True in values else _known(values)
-
-
 def _by_family(holds: Iterable[Sequence[FamilyHold]]) -> tuple[FamilyHold, ...]:
     return tuple({each.family: each for held in holds for each in held}.values())
-
-
-def _longest(values: Iterable[Sized]) -> Sized:
-    return max(values, key=len)
 
 
 def _summed(series: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
@@ -235,11 +223,8 @@ def _summed(series: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
 
 def _budget(states: Iterable[BudgetState | None]) -> BudgetState | None:
     """Return the budget of one owner as the proxy sees it that knows of the most usage."""
-    return max((state for state in states if state is not None), key=_used, default=None)
-
-
-def _used(state: BudgetState) -> tuple[float, int]:
-    return state.share, state.used_tokens
+    known = [state for state in states if state is not None]
+    return max(known, key=lambda state: (state.share, state.used_tokens), default=None)
 
 
 Rule = Callable[[Sequence[Any]], Any]
@@ -254,7 +239,7 @@ AGENT_RULES: Mapping[str, Rule | None] = {
     "client": _known,
     "parent": _known,
     "priority": min,
-    "state": _busiest,
+    "state": lambda states: min(states, key=lambda state: _RANKS.get(state, len(_RANKS))),
     "held": all,
     "in_flight": sum,
     "queued": sum,
@@ -268,7 +253,7 @@ AGENT_RULES: Mapping[str, Rule | None] = {
     "stopped": all,
     "budget": _budget,
     "task": _known,
-    "running": _running,
+    "running": lambda values: True if True in values else _known(values),
     "exit_code": _known,
     "waiting_s": max,
     "sent_s": max,
@@ -316,7 +301,7 @@ LANE_RULES: Mapping[str, Rule | None] = {
     "circuit_threshold": _first,
     "circuit_reopens_in_s": _first,
     "windows": _BY_CALLER,
-    "plan": _longest,
+    "plan": lambda values: max(values, key=len),
     "families": _by_family,
     "refusal": _known,
     "used_up": any,

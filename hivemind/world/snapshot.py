@@ -44,7 +44,7 @@ ENDS = ("answered", "failed", "refused", "left", "stopped")
 operator stopped its agent. An open one has one of :data:`TICKET_STATES`."""
 
 
-class TicketView(Struct, frozen=True):
+class TicketView(Struct, frozen=True, gc=False):
     """An open request."""
 
     ticket: int
@@ -134,7 +134,7 @@ class AgentFacts(Tally):
     """Why it was refused last."""
 
 
-class AgentView(AgentFacts, frozen=True, kw_only=True):  # type: ignore[misc]  # structs can
+class AgentView(AgentFacts, frozen=True, kw_only=True, gc=False):  # type: ignore[misc]  # structs can
     """An agent and its requests."""
 
     state: str

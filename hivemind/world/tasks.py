@@ -138,6 +138,10 @@ class TaskBook:
             return ready.added.task, False, ready.paused_until
         return next(iter(mine)), True, 0.0
 
+    def by_agent(self) -> set[tuple[str, object]]:
+        """Return what :meth:`of` tells of each agent that has a task."""
+        return {(agent, self.of(agent)) for agent in {**self._of, **self._running}}
+
     @property
     def done(self) -> int:
         """How many known tasks are done."""

@@ -71,29 +71,29 @@ class TicketFold(Lifecycle):
 
     def ticket_view(self, at: float, held: Held | None = None) -> TicketView:
         """Return the view of an open request at this moment; `held` is what holds it if it waits."""
-        arrived = self.arrived
+        arrived, in_flight = self.arrived, self.in_flight
         gate, opens_in_s, position, estimate_s = held or ("", None, None, None)
-        return TicketView(
-            ticket=arrived.ticket,
-            agent=arrived.agent,
-            lane=arrived.lane,
-            model=arrived.model,
-            priority=self.priority,
-            state=self.shown,
-            since_s=at - self.since if self.in_flight else self.waiting_s(at),
-            age_s=at - arrived.at,
-            silent_s=at - self.heard_at if self.in_flight else 0.0,
-            begun=bool(self.attempts) and self.attempts[-1].first_content_at is not None,
-            attempt=self.attempt,
-            output_tokens=self.output_tokens,
-            estimated_tokens=arrived.estimated_input + arrived.estimated_output,
-            retry_in_s=None if self.retry_at is None else max(0.0, self.retry_at - at),
-            last_error=self.last_error,
-            stream=arrived.stream,
-            gate=gate,
-            gate_opens_in_s=opens_in_s,
-            position=position,
-            estimate_s=estimate_s,
+        return TicketView(  # by place, which takes half the time
+            arrived.ticket,
+            arrived.agent,
+            arrived.lane,
+            arrived.model,
+            self.priority,
+            self.shown,
+            at - self.since if in_flight else self.waiting_s(at),
+            at - arrived.at,
+            self.attempt,
+            self.output_tokens,
+            arrived.estimated_input + arrived.estimated_output,
+            None if self.retry_at is None else max(0.0, self.retry_at - at),
+            self.last_error,
+            arrived.stream,
+            gate,
+            opens_in_s,
+            position,
+            estimate_s,
+            at - self.heard_at if in_flight else 0.0,
+            bool(self.attempts) and self.attempts[-1].first_content_at is not None,
         )
 
     def request_view(self, price: Price | None) -> RequestView:

@@ -98,7 +98,7 @@ def completed(snapshot: Snapshot, fleet: FleetView | None, recording: RecordingV
 def verdict(snapshot: Snapshot) -> Verdict:
     """Return the verdict on everything else that the snapshot tells. What waits for long, and which budget is nearly
     used up, is decided by the same limits as the alerts about them."""
-    findings = sorted(_all_findings(snapshot), key=_gravity)
+    findings = sorted(_all_findings(snapshot), key=lambda each: (_WORST[each.severity], _RANKS[each.code]))
     state = _state(snapshot, findings)
     found = Verdict(
         state=state,
@@ -209,10 +209,6 @@ def about(seconds: float) -> str:
 def _seconds(seconds: float) -> str:
     """`1 s`, `2 min 5 s`: whole seconds, as a countdown shows them."""
     return duration(max(1, math.ceil(seconds)))
-
-
-def _gravity(finding: Finding) -> tuple[int, int]:
-    return _WORST[finding.severity], _RANKS[finding.code]
 
 
 def _state(snapshot: Snapshot, findings: list[Finding]) -> str:
@@ -506,16 +502,13 @@ def _died(agent: AgentView, seen: bool) -> Finding:
     return Finding("note" if seen else "degraded", "agent_died", f"{agent.name} died{how}", agent.name, ends)
 
 
-def _all_hung(lane: LaneState, hung: Counter[str]) -> bool:
-    return lane.level - 1 < lane.active <= hung[lane.lane]
-
-
 def _of_hung(snapshot: Snapshot) -> Iterator[Finding]:
     """Yield those that are hung, the longest first. Where they are all of a lane's that are in flight, nothing of it is
     sent until one ends: a cut level doesn't rise without answers."""
     hung = sorted((each for each in snapshot.slots if each.state == HUNG), key=lambda each: -each.silent_s)
     counts = Counter(each.lane for each in hung)
-    stuck = {view.state.lane: view.state.waiting for view in snapshot.lanes if _all_hung(view.state, counts)}
+    lanes = [view.state for view in snapshot.lanes]
+    stuck = {lane.lane: lane.waiting for lane in lanes if lane.level - 1 < lane.active <= counts[lane.lane]}
     for ticket in hung:
         text = f"{ticket.agent} is hung: nothing has come for {_seconds(ticket.silent_s)}"
         if waits := stuck.get(ticket.lane):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
 from typing import Any
@@ -102,6 +102,8 @@ class World:
         self._alert_limits = alert_limits
         self._ending = self._drained = self._paused = False
         self._agents: dict[str, AgentFold] = {}
+        self._views_by = -math.inf, set[str](), set[str](), set[tuple[str, object]]()
+        """The moment of the last views, and the agents that had ended then, whose budget was spent, and their tasks."""
         self._open = OpenRequests(TicketFold)
         self._tickets = self._open.by_ticket
         self._begun: dict[int, ev.GrantedOnArrival] = {}
@@ -252,7 +254,7 @@ class World:
                     del self._agents[forgotten.name]
             agent = self._agents[name] = AgentFold(name=name)
             self._budgets.agent_came(agent)
-        agent.last_seen = at
+        agent.last_seen, agent.kept = at, None
         return agent
 
     def _arrived(self, event: ev.Arrived) -> None:
@@ -265,7 +267,7 @@ class World:
         agent = self._agents.get(event.agent)
         if agent is None:
             agent = self._agent(event.agent, at)
-        agent.last_seen = at
+        agent.last_seen, agent.kept = at, None
         agent.requests += 1
         if agent.trouble:
             agent.trouble = ""
@@ -306,7 +308,7 @@ class World:
         if len(ticket.attempts) > ATTEMPTS_KEPT:
             del ticket.attempts[ATTEMPTS_KEPT // 2]
         agent = self._agents[ticket.arrived.agent]
-        agent.last_seen = event.at
+        agent.last_seen, agent.kept = event.at, None
         waited_s = ticket.waited_s - waited_before_s
         agent.waited_s += waited_s
         self._vitals.waited(event.at, waited_s)
@@ -323,7 +325,7 @@ class World:
         ticket = self._open.first_content(event)
         if ticket is not None:
             agent = self._agents[ticket.arrived.agent]
-            agent.last_seen = event.at
+            agent.last_seen, agent.kept = event.at, None
             agent.ttft_s = event.ttft_s
             if ticket.arrived.stream:
                 self._usual.began(ticket.arrived, event.ttft_s)
@@ -333,6 +335,7 @@ class World:
     def _work_left(self, event: ev.WorkLeft) -> None:
         ticket = self._open.work_left(event)
         if ticket is not None:
+            self._agents[ticket.arrived.agent].kept = None
             self._changed[event.ticket] = ticket
 
     def _prompt_cached(self, event: ev.PromptCached) -> None:
@@ -400,7 +403,7 @@ class World:
     def _answers(self, event: ev.Finished, agent: AgentFold, provider: str) -> None:
         """Count a request that was answered, and what it used."""
         counts, vitals, usage, at = self._counts, self._vitals, event.usage, event.at
-        agent.last_seen = agent.answered_at = at
+        agent.last_seen, agent.answered_at, agent.kept = at, at, None
         agent.finished += 1
         agent.served_s += event.duration_s or 0.0
         counts.finished += 1
@@ -464,7 +467,9 @@ class World:
 
     def _over(self, ticket: TicketFold | None) -> None:
         if ticket is not None:
-            self._agents[ticket.arrived.agent].tickets.pop(ticket.arrived.ticket, None)
+            agent = self._agents[ticket.arrived.agent]
+            agent.tickets.pop(ticket.arrived.ticket, None)
+            agent.kept = None
             self._log.over(ticket)
 
     def _agent_changed(self, event: ev.AgentBegan | ev.AgentEnded | ev.AgentRecalled | ev.BoostEnded) -> None:
@@ -570,6 +575,7 @@ class World:
     def _catch_up(self, at: float) -> None:
         self._apply_pending()
         for ticket in self._open.requeue_due(at):
+            self._agents[ticket.arrived.agent].kept = None
             self._changed[ticket.arrived.ticket] = ticket
 
     def _commanded(self, event: ev.Commanded) -> str:
@@ -686,8 +692,6 @@ class World:
         waiting = [ticket for ticket in tickets if not ticket.in_flight]
         slow_s = list(self._note_hung(at))
         shown = self._queue.in_order(waiting, QUEUE_SHOWN)
-        agents = self._notable(waiting) if notable else [*self._agents.values()]
-        ended = set[str]() if notable else over(self._agents, at)
         lanes = tuple(self._lane_views(at))
         counts = self._tasks.counts()
         limit = tokens_limit(lane.state for lane in lanes)
@@ -705,7 +709,7 @@ class World:
             slots=tuple([ticket.ticket_view(at) for ticket in tickets if ticket.in_flight and notable <= ticket.hung]),
             queue=queue,
             queued=len(waiting),
-            agents=tuple([self._agent_view(agent, at, ended, paced_s.get(agent.name, 0.0)) for agent in agents]),
+            agents=tuple(self._notable(waiting, at, paced_s) if notable else self._agent_views(at, paced_s)),
             lines=tuple(self._lines),
             totals=self._totals(),
             pool=self._budgets.pool,
@@ -722,14 +726,13 @@ class World:
         )
         return snapshot if notable else judged(foreseen(snapshot))
 
-    def _notable(self, waiting: Sequence[TicketFold]) -> list[AgentFold]:
-        """Return the agents that an alert may be about: those that died, wait, or used much of a budget of theirs."""
+    def _notable(self, waiting: Sequence[TicketFold], at: float, paced_s: Mapping[str, float]) -> Iterator[AgentView]:
+        """Yield the agents that an alert may be about: those that died, wait, or used much of a budget of theirs."""
         share, waits = LOWER * self._alert_limits.budget_share, {ticket.arrived.agent for ticket in waiting}
-        return [
-            agent
-            for name, agent in self._agents.items()
-            if agent.trouble or name in waits or (agent.budget is not None and agent.budget.share >= share)
-        ]
+        for name, agent in self._agents.items():
+            if agent.trouble or name in waits or (agent.budget is not None and agent.budget.share >= share):
+                spent = self._budgets.spent(agent, self._agents)
+                yield agent.view(at, self._tasks.of(name), spent=spent, paced_s=paced_s.get(name, 0.0))
 
     def _note_hung(self, at: float) -> Iterator[float]:
         """Note which requests are hung. Yield how long those of them that have no content were sent ago."""
@@ -740,7 +743,7 @@ class World:
                 ticket, unlimited=not self._has_limits(ticket.arrived.lane)
             )
             if hung != ticket.hung:
-                ticket.hung = hung
+                ticket.hung, self._agents[ticket.arrived.agent].kept = hung, None
                 self._changed[ticket.arrived.ticket] = ticket
             if ticket.hung and ticket.state == "waiting":
                 yield at - ticket.since
@@ -773,11 +776,22 @@ class World:
             places[lane] += held[2] is not None
             yield ticket.ticket_view(at, held)
 
-    def _agent_view(self, agent: AgentFold, at: float, ended: set[str], paced_s: float = 0.0) -> AgentView:
-        task, pending, paused_until = self._tasks.of(agent.name)
-        spent, paused_s = self._budgets.spent(agent, self._agents), max(0.0, paused_until - at)
-        over = agent.name in ended
-        return agent.view(at, task, pending=pending, spent=spent, over=over, paced_s=paced_s, paused_s=paused_s)
+    def _agent_views(self, at: float, paced_s: Mapping[str, float]) -> Iterator[AgentView]:
+        """Yield the views of all agents, made anew of those in which more than times may have changed."""
+        agents, task_of = self._agents, self._tasks.of
+        ended, spent, tasks = over(agents, at), self._budgets.all_spent(agents), self._tasks.by_agent()
+        viewed_at, ended_before, spent_before, tasks_before = self._views_by
+        self._views_by = at, ended, spent, tasks
+        changed = (ended ^ ended_before) | (spent ^ spent_before) | {name for name, _ in tasks ^ tasks_before}
+        for name in (changed | paced_s.keys()) & agents.keys() if at >= viewed_at else agents:
+            agents[name].kept = None
+        for name, agent in agents.items():
+            if (kept := agent.kept) is not None:
+                yield agent.aged(kept, at)
+            else:
+                paced = paced_s.get(name, 0.0)
+                view = agent.view(at, task_of(name), spent=name in spent, over=name in ended, paced_s=paced)
+                yield agent.keep(view, at)
 
     def requests(self, since: int, at: float) -> Requests:
         """Return the requests that changed after that revision; see :meth:`.request_log.RequestLog.since`."""

@@ -199,10 +199,7 @@ async def test_beside_chat(sdk: str) -> None:
 @pytest.mark.parametrize("sdk", SDKS)
 async def test_nothing_that_creates_is_run_twice(sdk: str, fault: str) -> None:
     """After an outage or a cut only what looks, removes or keeps nothing is asked again."""
-    async with (
-        recorder(FAULTS[fault]) as upstream,
-        proxying(f"{sdk}={upstream.url}", hangs_s=HANGS_S) as running,
-    ):
+    async with recorder(FAULTS[fault]) as upstream, proxying(f"{sdk}={upstream.url}", hangs_s=HANGS_S) as running:
         through = await called(sdk, f"{running.url}/agent/a", upstream)
     again = []
     for name, (asked, got) in through.items():

@@ -65,7 +65,7 @@ def test_a_provider() -> None:
     unnamed = DIALECTS.keys() - {name for name, _ in paths._PATHS} - in_rows - {"plain"}
     assert unnamed == set(), "add its paths to _PATHS in hivemind/providers/paths.py"
     asked = source("hivemind/lab/loadtest/messages.py")
-    unsent = {"plain", "bedrock"}  # a load test can't sign Bedrock's requests anew
+    unsent = {"plain", "stateless", "bedrock"}  # a load test can't sign Bedrock's requests anew
     assert missing(DIALECTS.keys() - unsent, asked, r'"(\w+)"') == [], "write its request in loadtest/messages.py"
 
 

@@ -238,10 +238,7 @@ async def test_people_get_a_table(tmp_path: Path) -> None:
         ["status", "200", "4", "4"],
     ]
     assert [line for line in lines if line.startswith("sent late: p50 ")]
-    assert lines[-2:] == [
-        "made up: 4 requests",
-        "left out, because they can't be made up: /v1/messages/batches 1",
-    ]
+    assert lines[-2:] == ["made up: 4 requests", "left out, because they can't be made up: /v1/messages/batches 1"]
 
 
 async def test_nobody_there_is_told(tmp_path: Path) -> None:

@@ -93,11 +93,7 @@ def test_a_key_stands_where_its_api_looks(path: str, header: bytes, value: bytes
 
 def test_a_hivemind_is_told_who_asks() -> None:
     """By a header, with the priority that was asked for, and the token that it wants of agents."""
-    message = made(
-        request(1, agent="frédéric", priority=Priority.LOW),
-        hivemind=True,
-        token="let-me-in",
-    )
+    message = made(request(1, agent="frédéric", priority=Priority.LOW), hivemind=True, token="let-me-in")
     sent = dict(message.headers)
     assert sent[b"x-hivemind-agent"].decode() == "frédéric"
     assert (sent[b"x-hivemind-priority"], sent[b"x-hivemind-token"]) == (b"low", b"let-me-in")

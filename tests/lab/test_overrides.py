@@ -55,10 +55,7 @@ def test_understood(text: str, change: Change) -> None:
         ),
         ("circuit.threshold=2", "circuit.threshold 2: must be a number above 0 and at most 1"),
         ("queue.max_depth=1.5", "queue.max_depth 1.5: must be a whole number from 1 to 1,000,000"),
-        (
-            "aimd.alpha=nan",
-            "aimd.alpha nan: must be a number above 0 and at most 100; unset: the default applies",
-        ),
+        ("aimd.alpha=nan", "aimd.alpha nan: must be a number above 0 and at most 100; unset: the default applies"),
         ("circuit.when_open=close", "circuit.when_open close: must be hold or refuse"),
         (
             "budget.tokens=$5",

@@ -49,10 +49,7 @@ def test_understood(text: str, change: Change) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (
-            "provider.limit=x2",
-            "provider.limit: nothing of that name can be asked about a provider; did you mean",
-        ),
+        ("provider.limit=x2", "provider.limit: nothing of that name can be asked about a provider; did you mean"),
         ("provider=x2", "provider: nothing of that name can be asked about a provider; there are limits, requests,"),
         ("provider.limits=200", "provider.limits 200: must be a factor such as x2 or none"),
         ("provider.places=0", "provider.places 0: must be a factor such as x2, a number such as 8 or 200k or none"),

@@ -51,11 +51,7 @@ def test_requests_side_by_side_come_side_by_side(tmp_path: Path) -> None:
 
 def test_the_same_again_after_a_failure_is_a_repetition(tmp_path: Path) -> None:
     """Which isn't needed where the first one is answered."""
-    fails = [
-        request(0.0, 1, "a"),
-        ev.Granted(0.0, 1, "a", LANE, 1, 0.0),
-        failed(1.0, 1, "a", FailureKind.SERVER_ERROR),
-    ]
+    fails = [request(0.0, 1, "a"), ev.Granted(0.0, 1, "a", LANE, 1, 0.0), failed(1.0, 1, "a", FailureKind.SERVER_ERROR)]
     others = [event for n in range(8) for event in served(float(n), 50 + n, "b", size=999)]
     recording = recorded(tmp_path, fails, served(2.0, 2, "a"), served(5.0, 3, "a", size=500), others)
     again, other = (each for each in recording.trace.requests if each.arrived.ticket in (2, 3))

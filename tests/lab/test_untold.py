@@ -65,10 +65,7 @@ def fitted(sent: Sequence[RequestAttempt]) -> Untold:
 def test_a_silent_rate_limit_is_found(form: str, make: Callable[[], Allowance], says_when: bool) -> None:
     """Its form, its size, and whether its refusals say when to come back."""
     (limit,) = fitted(refused_by(make(), busy(1, 400.0, 1.0), says_when=says_when)).limits
-    assert (limit.form, limit.kind, limit.reported, limit.says_when) == (
-        *(form, WindowKind.REQUESTS, False),
-        says_when,
-    )
+    assert (limit.form, limit.kind, limit.reported, limit.says_when) == (*(form, WindowKind.REQUESTS, False), says_when)
     if form == "bucket":
         assert limit.limit / limit.span_s == pytest.approx(40 / 60, rel=0.1)
         assert limit.size in range(8, 13)

@@ -323,6 +323,17 @@ async def test_a_refusal_is_certainty_that_nothing_ran(path: str, fields: dict[s
         assert (answer.status_code, len(upstream.requests)) == (200, 2)
 
 
+@pytest.mark.parametrize("path", ["/v2/chat", "/v4/ai/language-model", "/api/v1/presets/careful/messages"])
+@pytest.mark.parametrize("play", [[Reset()], [http(502)]], ids=["reset", "502"])
+async def test_what_keeps_no_state_is_sent_again(path: str, play: Play) -> None:
+    """Cohere's chat, Vercel's gateway and OpenRouter's presets, for the model that a header names too."""
+    async with between(play, [ANSWER]) as (proxy, upstream), client() as http_client:
+        proxy.proxy.engine.price_by(lambda provider, model, usage: 1.0)
+        answer = await http_client.post(proxy.url + path, json={}, headers={"ai-language-model-id": "maker/m"})
+        assert (answer.status_code, len(upstream.requests)) == (200, 2)
+        assert [(each.model, each.usage.total) for each in proxy.snapshot().models] == [("maker/m", 7)]
+
+
 async def test_a_refusal_within_an_answer_is_none() -> None:
     """There the server has begun, and may keep what it has."""
     begun = event("response.created", response={"id": "r"})

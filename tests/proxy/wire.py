@@ -115,8 +115,7 @@ FRAMED_CLAUDE = (
     wrapped(type="content_block_delta", index=0, delta={"type": "text_delta", "text": "hello"}),
     wrapped(type="message_delta", delta={"stop_reason": "end_turn"}, usage={"output_tokens": 20}),
     wrapped(
-        type="message_stop",
-        **{"amazon-bedrock-invocationMetrics": {"inputTokenCount": 30, "outputTokenCount": 20}},
+        type="message_stop", **{"amazon-bedrock-invocationMetrics": {"inputTokenCount": 30, "outputTokenCount": 20}}
     ),
 )
 THROTTLED = frame(

@@ -82,10 +82,7 @@ def request(
 
 
 def failure(
-    kind: FailureKind = FailureKind.SERVER_ERROR,
-    *,
-    retryable: bool = True,
-    delay_s: float | None = None,
+    kind: FailureKind = FailureKind.SERVER_ERROR, *, retryable: bool = True, delay_s: float | None = None
 ) -> Failure:
     return Failure(kind, retryable, delay_s=delay_s)
 

@@ -9,7 +9,7 @@ from scheduler.driving import Hands, failure
 
 from hivemind.scheduler.commands import Tune
 from hivemind.scheduler.config import AimdConfig, LaneConfig
-from hivemind.scheduler.events import AssumedLimitChanged, LaneOpened, WindowState
+from hivemind.scheduler.events import AssumedLimitChanged, AttemptFailed, LaneOpened, WindowState
 from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import FailureKind, WindowKind, WindowReading
 
@@ -74,6 +74,35 @@ def test_a_refusal_at_a_nearly_empty_window_isnt_about_it() -> None:
     hands.fail(first, failure(FailureKind.RATE_LIMITED))
     hands.succeed(second)
     assert (window(hands).limit, window(hands).source) == (60, "assumed")
+
+
+def test_a_refusal_of_too_many_at_once_is_left_to_the_level() -> None:
+    """An upstream that serves so many at once, and any number a minute, is refused by the level's steps alone."""
+    hands = Hands(UNKNOWN)
+    tickets = [hands.arrive(f"a{number}") for number in range(200)]
+    served: list[Ticket] = []
+    while hands.now < 240 and any(ticket.state is not TicketState.DONE for ticket in tickets):
+        in_flight = [ticket for ticket in tickets if ticket.state is TicketState.IN_FLIGHT]
+        served = [ticket for ticket in served if ticket in in_flight]
+        served += [ticket for ticket in in_flight if ticket not in served][: 7 - len(served)]
+        for ticket in in_flight:
+            if ticket not in served:
+                hands.fail(ticket, failure(FailureKind.RATE_LIMITED, delay_s=1.0))
+        hands.wait(2.0 if served else 0.1)
+        for ticket in served:
+            hands.succeed(ticket)
+    assert all(ticket.state is TicketState.DONE for ticket in tickets)
+    assert hands.seen(AttemptFailed)
+    assert not any(change.refused for change in hands.seen(AssumedLimitChanged))
+
+
+def test_a_refusal_by_a_stated_window_isnt_about_an_assumed_one() -> None:
+    """Where replies state requests a minute and none is left, the assumed tokens a minute stay."""
+    hands = Hands(LaneConfig("up", "generic", 0, begin_at=5, rpm=60, tpm=1000, grows=True))
+    first = hands.arrive(size=2400)
+    hands.scheduler.headers(hands.now, first, (WindowReading(WindowKind.REQUESTS, 60, 0, 60.0),))
+    hands.fail(first, failure(FailureKind.RATE_LIMITED))
+    assert not hands.seen(AssumedLimitChanged)
 
 
 @pytest.mark.parametrize("known", ["settings", "headers", "operator", "fixed"])

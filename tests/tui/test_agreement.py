@@ -92,7 +92,7 @@ def agree(snapshot: Snapshot) -> None:
     assert line.startswith(word(snapshot.verdict))
     assert re.search(rf"\b{in_flight}(/\d+)? in flight, {snapshot.queued:,} waiting", line)
 
-    stats = msgspec.json.decode(msgspec.json.encode(as_json(snapshot)))
+    stats = msgspec.json.decode("".join(as_json(snapshot)))
     assert stats["verdict"]["state"] == snapshot.verdict.state
     assert (len(stats["slots"]), stats["queued"]) == (in_flight, snapshot.queued)
     assert Counter(agent["state"] for agent in stats["agents"]) == states

@@ -367,10 +367,7 @@ def _lane(
                 WindowState("claude-opus", WindowKind.INPUT, 400_000, 318_000, 41_000, 82_000, 23.0, "headers"),
                 WindowState("claude-opus", WindowKind.OUTPUT, 80_000, 24_000, 3_000, 56_000, 23.0, "headers"),
             ),
-            plan=(
-                Utilisation("5h", 0.97, 4360.0, "allowed_warning"),
-                Utilisation("7d", 0.41, 300_000.0, "allowed"),
-            ),
+            plan=(Utilisation("5h", 0.97, 4360.0, "allowed_warning"), Utilisation("7d", 0.41, 300_000.0, "allowed")),
             upcoming=tuple(
                 Hold(ticket.ticket, ticket.gate, ticket.gate_opens_in_s, ticket.estimate_s) for ticket in queue
             ),

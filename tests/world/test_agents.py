@@ -306,7 +306,7 @@ def test_a_view_has_each_value_in_its_place() -> None:
     agent.held = agent.stopped = False
     agent.trouble, agent.task, agent.earlier_tokens, agent.step, agent.step_tokens = "", None, (), 0, 3
     agent.error_at, agent.refused_at, agent.answered_at, agent.warm_until = 1.0, 2.0, 1.5, 9.0
-    view = agent.view(4.0, "build", over=True)
+    view = agent.view(4.0, ("build", False, 0.0), over=True)
     shared = set(AgentView.__struct_fields__) & set(AgentState.__struct_fields__)
     own = {"task": "build", "state": "ended", "in_flight": 0, "queued": 0, "last_seen_s": 3.0, "boosted_for_s": 5.0}
     expected = {name: getattr(agent, name) for name in shared} | own

@@ -58,10 +58,6 @@ def text(value: object) -> str:
     return found
 
 
-def _texts(value: object) -> list[object]:
-    return value if isinstance(value, list) else [text(value)]
-
-
 def _split(value: object) -> list[object]:
     if isinstance(value, list):
         if not value:
@@ -186,7 +182,11 @@ def _agent(value: object, info: ValidationInfo) -> str:
 
 
 Text = Annotated[str, PlainValidator(text)]
-Texts = Annotated[tuple[Text, ...], BeforeValidator(_texts), AfterValidator(lambda names: tuple(dict.fromkeys(names)))]
+Texts = Annotated[
+    tuple[Text, ...],
+    BeforeValidator(lambda value: value if isinstance(value, list) else [text(value)]),
+    AfterValidator(lambda names: tuple(dict.fromkeys(names))),
+]
 Argument = Annotated[str, PlainValidator(_argument)]
 Command = Annotated[tuple[Argument, ...], BeforeValidator(_split), AfterValidator(_runnable)]
 Folder = Annotated[Path, PlainValidator(lambda value: Path(text(value)).expanduser())]

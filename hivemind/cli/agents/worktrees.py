@@ -63,7 +63,8 @@ def _run(namespace: argparse.Namespace) -> int:
     elif word == "list":
         show(table(found, width()) if found else [f"no worktrees in {repository.root}"])
     else:
-        text = [f"{printable(each.agent)}: removed ({each.state}; {_was(each)})" for each in removed]
+        was = [f"{each.branch} was at {each.tip[:10]}" if each.tip else "it had no branch" for each in removed]
+        text = [f"{printable(each.agent)}: removed ({each.state}; {at})" for each, at in zip(removed, was, strict=True)]
         text += [f"{printable(each.agent)}: kept ({each.state})" for each in found] if word == "prune" else []
         if text or not kept:
             show(text or [f"no worktrees in {repository.root}"])
@@ -77,10 +78,6 @@ def _named(found: list[Worktree], name: str) -> Worktree:
     if name not in by_name:
         raise UsageError(printable(f"{name}: has no worktree here{instead_of(name, by_name)}"))
     return by_name[name]
-
-
-def _was(found: Worktree) -> str:
-    return f"{found.branch} was at {found.tip[:10]}" if found.tip else "it had no branch"
 
 
 def _plain(found: Worktree) -> dict[str, object]:

@@ -92,7 +92,7 @@ class Merge:
         """
         moved = [self._moved(source, stream) for source, stream in zip(self._sources, streams, strict=True)]
         special, track = self._special, self._open
-        for index, event in heapq.merge(*moved, key=_time_of):
+        for index, event in heapq.merge(*moved, key=lambda numbered: _at(numbered[1])):
             make = special.get(type(event))
             if make is not None:
                 event = make(self._sources[index], event)
@@ -413,10 +413,6 @@ def _joined(names: Sequence[str]) -> str:
 def _offset(began: JournalBegan) -> float:
     """Return what added to a time of a journal is the time of day."""
     return began.wall - began.at
-
-
-def _time_of(numbered: Numbered) -> float:
-    return _at(numbered[1])
 
 
 _at: Callable[[ev.Event], float] = attrgetter("at")

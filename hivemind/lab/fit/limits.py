@@ -332,7 +332,7 @@ def explain(traffic: Traffic, limits: Limits) -> dict[str, list[TracedAttempt]]:
 def formed_limits(traffic: Traffic, limits: Limits) -> Limits:
     """Return the limits as sliding windows, or with cached input counted, where that explains remainders better."""
     least = _misfit(traffic, limits)
-    for form in (_sliding, _counting_cached):
+    for form in (_sliding, lambda _, limit: replace(limit, counts_cached=True)):
         if least <= _WORST:
             break
         formed = {
@@ -354,10 +354,6 @@ def _sliding(lane: LaneTrace, limit: FittedLimit) -> FittedLimit:
     ]
     span_s = _usual(max(resets, default=limit.span_s))
     return replace(limit, form="sliding", span_s=span_s, spans_s=None, size=None, spent=0.0)
-
-
-def _counting_cached(_: LaneTrace, limit: FittedLimit) -> FittedLimit:
-    return replace(limit, counts_cached=True)
 
 
 def with_answers(limits: Sequence[FittedLimit], refusals: Sequence[TracedAttempt]) -> list[FittedLimit]:

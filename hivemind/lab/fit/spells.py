@@ -42,7 +42,7 @@ class Spells(Struct, frozen=True):
 
     def within(self, at: float) -> bool:
         """Return whether a time of the recording lies in a spell."""
-        index = bisect_right(self.recorded, at, key=_began_at) - 1
+        index = bisect_right(self.recorded, at, key=lambda spell: spell.began_at) - 1
         return index >= 0 and at < self.recorded[index].ended_at
 
     def drawn(self, rng: random.Random) -> Spells:
@@ -63,10 +63,6 @@ class Spells(Struct, frozen=True):
         """Draw when the next spell begins and ends, after the end of one, or where nothing is known."""
         begins_at = after + rng.expovariate(self.chain.begins_per_s)
         return begins_at, begins_at + max(rng.expovariate(1.0 / self.lasts_s), _SHORTEST_S)
-
-
-def _began_at(spell: Spell) -> float:
-    return spell.began_at
 
 
 def spells_of(chain: Chain, outcomes: Sequence[Outcome], began_at: float) -> Spells | None:

@@ -4,15 +4,8 @@ from hivemind.providers.table import Meaning, Provider, Refusal
 
 PROVIDER = Provider(
     name="azure",
-    hosts=(
-        ".openai.azure.com",
-        ".cognitiveservices.azure.com",
-        ".services.ai.azure.com",
-    ),
-    headers=(
-        "apim-request-id",
-        "x-ms-region",
-    ),
+    hosts=(".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"),
+    headers=("apim-request-id", "x-ms-region"),
     errors=r"aka\.ms/oai",
     refusals=(
         Refusal(

@@ -5,10 +5,7 @@ from hivemind.providers.table import Limit, Meaning, Provider, Refusal
 PROVIDER = Provider(
     name="cerebras",
     hosts=("api.cerebras.ai",),
-    headers=(
-        "x-ratelimit-limit-requests-day",
-        "x-ratelimit-limit-tokens-minute",
-    ),
+    headers=("x-ratelimit-limit-requests-day", "x-ratelimit-limit-tokens-minute"),
     refusals=(
         Refusal(
             meaning=Meaning.USED_UP,

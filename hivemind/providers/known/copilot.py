@@ -4,11 +4,7 @@ from hivemind.providers.table import Limit, Meaning, Provider, Refusal
 
 PROVIDER = Provider(
     name="copilot",
-    hosts=(
-        "api.githubcopilot.com",
-        ".githubcopilot.com",
-        "models.github.ai",
-    ),
+    hosts=("api.githubcopilot.com", ".githubcopilot.com", "models.github.ai"),
     headers=("x-github-",),
     refusals=(
         Refusal(

@@ -4,11 +4,7 @@ from hivemind.providers.table import Meaning, Provider, Refusal
 
 PROVIDER = Provider(
     name="dashscope",
-    hosts=(
-        "dashscope.aliyuncs.com",
-        ".dashscope.aliyuncs.com",
-        ".maas.aliyuncs.com",
-    ),
+    hosts=("dashscope.aliyuncs.com", ".dashscope.aliyuncs.com", ".maas.aliyuncs.com"),
     headers=("x-dashscope-",),
     errors=r"aliyun\.com|alibabacloud\.com",
     zone_h=8,

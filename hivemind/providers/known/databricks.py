@@ -4,11 +4,7 @@ from hivemind.providers.table import Meaning, Path, Provider, Refusal
 
 PROVIDER = Provider(
     name="databricks",
-    hosts=(
-        ".cloud.databricks.com",
-        ".azuredatabricks.net",
-        ".gcp.databricks.com",
-    ),
+    hosts=(".cloud.databricks.com", ".azuredatabricks.net", ".gcp.databricks.com"),
     headers=("x-databricks-",),
     refusals=(
         Refusal(

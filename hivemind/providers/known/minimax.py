@@ -4,11 +4,7 @@ from hivemind.providers.table import Failing, Meaning, Path, Provider, Refusal
 
 PROVIDER = Provider(
     name="minimax",
-    hosts=(
-        "api.minimax.io",
-        "api.minimaxi.com",
-        "api.minimax.chat",
-    ),
+    hosts=("api.minimax.io", "api.minimaxi.com", "api.minimax.chat"),
     errors=r'"base_resp"|\(2056\)',
     zone_h=8,
     refusals=(

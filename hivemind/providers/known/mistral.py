@@ -4,14 +4,8 @@ from hivemind.providers.table import Limit, Meaning, Provider, Refusal
 
 PROVIDER = Provider(
     name="mistral",
-    hosts=(
-        "api.mistral.ai",
-        "codestral.mistral.ai",
-    ),
-    headers=(
-        "x-ratelimit-limit-req-",
-        "mistral-",
-    ),
+    hosts=("api.mistral.ai", "codestral.mistral.ai"),
+    headers=("x-ratelimit-limit-req-", "mistral-"),
     errors=r"\"raw_status_code\"",
     refusals=(
         Refusal(

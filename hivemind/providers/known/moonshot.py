@@ -4,11 +4,7 @@ from hivemind.providers.table import Counts, Meaning, Provider, Refusal
 
 PROVIDER = Provider(
     name="moonshot",
-    hosts=(
-        "api.moonshot.ai",
-        "api.moonshot.cn",
-        "api.kimi.com",
-    ),
+    hosts=("api.moonshot.ai", "api.moonshot.cn", "api.kimi.com"),
     headers=("msh-",),
     zone_h=8,
     refusals=(

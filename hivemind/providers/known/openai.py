@@ -4,15 +4,8 @@ from hivemind.providers.table import Counts, Limit, Meaning, Provider, Refusal, 
 
 PROVIDER = Provider(
     name="openai",
-    hosts=(
-        "api.openai.com",
-        ".api.openai.com",
-        "chatgpt.com",
-    ),
-    headers=(
-        "openai-",
-        "x-codex-",
-    ),
+    hosts=("api.openai.com", ".api.openai.com", "chatgpt.com"),
+    headers=("openai-", "x-codex-"),
     refusals=(
         Refusal(
             meaning=Meaning.USED_UP,

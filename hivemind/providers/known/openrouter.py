@@ -1,6 +1,6 @@
 """OpenRouter."""
 
-from hivemind.providers.table import Failing, Meaning, Provider, Refusal
+from hivemind.providers.table import Failing, Meaning, Path, Provider, Refusal
 
 PROVIDER = Provider(
     name="openrouter",
@@ -85,6 +85,15 @@ PROVIDER = Provider(
             stream=False,
             source="https://openrouter.ai/docs/api-reference/errors",
             seen="2026-09",
+        ),
+    ),
+    paths=(
+        Path(
+            path=r"/presets/[^/]+/messages",
+            dialect="anthropic",
+            example="/api/v1/presets/careful/messages",
+            source="openrouter 1.3.84 (presets.py)",
+            seen="2026-11",
         ),
     ),
 )

@@ -4,10 +4,7 @@ from hivemind.providers.table import Limit, Meaning, Provider, Refusal
 
 PROVIDER = Provider(
     name="together",
-    hosts=(
-        "api.together.xyz",
-        "api.together.ai",
-    ),
+    hosts=("api.together.xyz", "api.together.ai"),
     errors=r"api.together.(?:xyz|ai)",
     refusals=(
         Refusal(

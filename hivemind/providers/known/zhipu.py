@@ -4,10 +4,7 @@ from hivemind.providers.table import Failing, Meaning, Provider, Refusal
 
 PROVIDER = Provider(
     name="zhipu",
-    hosts=(
-        "open.bigmodel.cn",
-        "api.z.ai",
-    ),
+    hosts=("open.bigmodel.cn", "api.z.ai"),
     errors=r'"code"\s*:\s*"1[123]\d\d"',
     zone_h=8,
     refusals=(

@@ -19,23 +19,27 @@ _OF_A_MINUTE = frozenset(kind for kind in WindowKind if not kind.is_long)  # whi
 class Fate:
     """How a family of models fares: when requests of it were refused, and answered."""
 
-    __slots__ = ("answered_at", "answered_from", "refused_at", "refused_since")
+    __slots__ = ("answered_at", "answered_from", "most_at_once", "refused_at", "refused_since")
 
     def __init__(self) -> None:
         self.refused_at = self.refused_since = -math.inf  # last, and first since the last answer
         self.answered_at = self.answered_from = -math.inf
         """The last answer, and the latest beginning of an attempt that was answered."""
+        self.most_at_once = 0
+        """Most requests in flight at the beginning of an attempt that was answered."""
 
     @property
     def works(self) -> bool:
         """Whether a request sent since the last refusal was answered."""
         return self.answered_from > self.refused_at
 
-    def answered(self, now: float, granted_at: float) -> None:
-        """Note an answer to an attempt that began then."""
+    def answered(self, now: float, ticket: Ticket) -> None:
+        """Note an answer to the ticket's attempt."""
         self.answered_at = now
-        if granted_at > self.answered_from:
-            self.answered_from = granted_at
+        if ticket.granted_at > self.answered_from:
+            self.answered_from = ticket.granted_at
+        if ticket.at_once > self.most_at_once:
+            self.most_at_once = ticket.at_once
 
     def refused(self, now: float) -> None:
         """Note a refusal."""
@@ -157,12 +161,21 @@ class Allowance:
 
     def refused(self, now: float, ticket: Ticket) -> Window | None:
         """Cut the fullest of the assumed limits, if it is full enough for a refusal of this ticket to be about it.
-        Return it; None: none was cut."""
+        Return it; None: none was cut.
+
+        The refusal may be about requests at once instead, unless as many were answered, or it was alone: then it is
+        left to the level, which finds back in seconds. Nor is it about them where a stated window has no room.
+        """
+        if 1 < ticket.at_once >= self.fate.most_at_once:
+            return None
+        if any(window.stated.level < self.amount(kind, ticket) for kind, window in self.windows.items()):
+            return None
         windows = [window for window in self.windows.values() if window.grows]
         fullest = max(windows, key=lambda window: window.fill(now), default=None)
         if fullest is None or fullest.fill(now) < LEAST_FULL or ticket.granted_at < fullest.changed_at:
             return None
         fullest.refuse(now)
+        self.fate.most_at_once = 0
         return fullest
 
     def shut(self, now: float, ticket: Ticket) -> tuple[str, float | None] | None:

@@ -72,7 +72,7 @@ class WarmFirst:
             if self._lost > MANY and self._lost_lately(now) > MANY:
                 at -= min(DEARER_S * ticket.cached, MOST_EARLIER_S)
         else:
-            heap, at = self._cold, _due_at(ticket)
+            heap, at = self._cold, ticket.arrived_at - ticket.request.waited_s + _bound_s(ticket)
             step = int(min(at, _NEVER) // STEP_S)
             if (in_step := self._steps.get(step)) is None:
                 in_step = self._steps[step] = [0.0, 0]
@@ -160,10 +160,6 @@ class WarmFirst:
         """Whether a heap's entry is the present one of a ticket that waits."""
         counted = self._counted.get(entry[2].id)
         return counted is not None and counted[0] == entry[0] and entry[2].entry == entry[1]
-
-
-def _due_at(ticket: Ticket) -> float:
-    return ticket.arrived_at - ticket.request.waited_s + _bound_s(ticket)
 
 
 def _bound_s(ticket: Ticket) -> float:

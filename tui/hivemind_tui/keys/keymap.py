@@ -359,10 +359,6 @@ def _chosen(view: View) -> bool:
     return view.page != "requests" or view.ticket != 0
 
 
-def _to_cut(view: View) -> bool:
-    return _task_open(view) if view.page == "tasks" else _hung(view)
-
-
 def _hung(view: View) -> bool:
     if view.page in ("requests", "request"):
         return view.request is not None and view.request.state == HUNG
@@ -435,7 +431,7 @@ _AVAILABLE: Mapping[str, Callable[[View], bool]] = {
     "hold": _chosen,
     "budget": _chosen,
     "stop": _chosen,
-    "cut": _to_cut,
+    "cut": lambda view: _task_open(view) if view.page == "tasks" else _hung(view),
     "retry": lambda view: view.task is not None and view.task.state in RETRIED,
     "release": _paused_by_provider,
     "lane": lambda view: len(view.fleet.lanes if view.page == "fleet" else view.snapshot.lanes) > 1,

@@ -149,7 +149,7 @@ def instrument() -> None:
     tasks: tuple[tuple[Any, str, _Of], ...] = (
         (MessagePump, "_process_messages", _of_pump),
         (Timer, "_run_timer", _of_timer),
-        (Worker, "run", _of_worker),
+        (Worker, "run", lambda worker: (worker.node, f"worker {worker.name}".rstrip())),
     )
     for owner, name, of in tasks:
         body = getattr(owner, name)
@@ -175,10 +175,6 @@ def _of_pump(pump: Any) -> tuple[MessagePump, str]:
 def _of_timer(timer: Any) -> tuple[MessagePump, str]:
     what = callback_name(timer._callback) if getattr(timer, "_callback", None) else timer.name
     return timer.target, f"timer {what}"
-
-
-def _of_worker(worker: Any) -> tuple[MessagePump, str]:
-    return worker.node, f"worker {worker.name}".rstrip()
 
 
 ROWS = 6

@@ -18,10 +18,6 @@ from hivemind_tui.state.view import View, join
 _OTHERS = "all others"
 
 
-def _name(cost: Cost, _: Pen) -> Span:
-    return cost.name or _OTHERS, "text" if cost.name else "dim"
-
-
 def money(spent: TokenSpending, about: str) -> str:
     """Return what was spent: `$2.58`, `$2.58+` where tokens without a price come on top, `≈$2.58` where some are
     estimates."""
@@ -32,7 +28,7 @@ def money(spent: TokenSpending, about: str) -> str:
 
 
 _TABLE: Table[Cost] = Table(
-    Column("name", "AGENT", 14, 0, _name, "<", is_name=True),
+    Column("name", "AGENT", 14, 0, lambda c, _: (c.name or _OTHERS, "text" if c.name else "dim"), "<", is_name=True),
     (
         Column("cost", "COST", 9, 0, lambda c, pen: (money(c.spent, pen.glyphs.about), "strong")),
         Column("share", "%", 4, 4, lambda c, _: ("", "dim")),

@@ -72,10 +72,6 @@ class _Line(Struct, frozen=True):
         return None if self.taken is None else self.taken.share
 
 
-def _state(line: _Line, pen: Pen) -> Span:
-    return ("", "dim") if line.sums else pen.worded(lease_sign(line.state))
-
-
 def _slots(line: _Line, _pen: Pen) -> Span:
     if line.lane is None:
         return NOTHING, "rule"
@@ -104,7 +100,7 @@ def _seen(line: _Line, _pen: Pen) -> Span:
 FLEET: Table[_Line] = Table(
     Column("name", "PROXY", 12, 0, lambda e, _: (e.member.label, "strong" if e.me or e.sums else "text"), "<"),
     (
-        Column("state", "STATE", 10, 0, _state, "<"),
+        Column("state", "STATE", 10, 0, lambda e, pen: ("", "dim") if e.sums else pen.worded(lease_sign(e.state)), "<"),
         Column("agents", "AGENTS", 6, 4, lambda e, _: number(e.member.agents)),
         Column("active", "ACTIVE", 6, 6, lambda e, _: number(e.member.active)),
         Column("in_flight", "IN FLIGHT", 8, 1, lambda e, _: number(e.member.in_flight, "ok")),

@@ -131,10 +131,6 @@ def _state(lane: _Lane, pen: Pen) -> Span:
     return f"{pen.glyphs.dot} fixed" if state.pinned else f"{pen.glyphs.dot} ok", "ok"
 
 
-def _name(lane: _Lane, _pen: Pen) -> Span:
-    return short_name(lane.view.state.lane, _NAMES), "text"
-
-
 def _in_flight(lane: _Lane) -> str:
     level = lane.view.state.level
     return f"{lane.in_flight}" if math.isinf(level) else f"{lane.in_flight} of {int(level)}"
@@ -157,10 +153,6 @@ def _curve(cells: int, lane: _Lane, pen: Pen) -> Span:
     points = [(point.at - now, point.level) for point in curve if not math.isinf(point.level)]
     top = max((y for _, y in points), default=1.0)
     return steps(columns(points, span_s, cells), top, pen.glyphs.row_steps), "ok"
-
-
-def _waiting(lane: _Lane, _pen: Pen) -> Span:
-    return (str(lane.waiting), "wait") if lane.waiting else (".", "rule")
 
 
 def _longest(lane: _Lane, _pen: Pen) -> Span:
@@ -194,12 +186,12 @@ def _windows(lane: _Lane, room: int, _pen: Pen) -> Span:
 
 
 _TABLE: Table[_Lane] = Table(
-    Column("lane", "LANE", _NAMES, 0, _name, "<"),
+    Column("lane", "LANE", _NAMES, 0, lambda lane, _: (short_name(lane.view.state.lane, _NAMES), "text"), "<"),
     (
         Column("state", "STATE", 14, 0, _state, "<"),
         Column("in_flight", "IN FLIGHT", 9, 0, lambda lane, _: (_in_flight(lane), "info")),
         Column("curve", "LEVEL", _CURVE, 2, lambda lane, pen: _curve(_CURVE, lane, pen), "<"),
-        Column("waiting", "WAIT", 4, 0, _waiting),
+        Column("waiting", "WAIT", 4, 0, lambda lane, _: (str(lane.waiting), "wait") if lane.waiting else (".", "rule")),
         Column("longest", "LONGEST", 7, 3, _longest),
         Column("ttft", "1ST TOKEN", 9, 4, _ttft),
     ),

@@ -187,7 +187,8 @@ def effects(task: TaskView) -> list[tuple[str, str]]:
 
 def _facts(task: TaskView, cells: int, pen: Pen) -> list[Fact]:
     sign = task_sign(task.state)
-    notes = [Fact(1 + 3 * (n > 0), "", [(0, [(line, sign.role)])]) for n, line in enumerate(_noted(task, cells))]
+    noted = wrapped(task.note, max(1, cells - LABEL))[:3]
+    notes = [Fact(1 + 3 * (n > 0), "", [(0, [(line, sign.role)])]) for n, line in enumerate(noted)]
     inherited: list[Chunk] = []
     if task.own_priority != task.priority:
         inherited.append((2, [("inherited; its own is ", "dim"), PRIORITIES[task.own_priority]]))
@@ -204,10 +205,6 @@ def _facts(task: TaskView, cells: int, pen: Pen) -> list[Fact]:
         Fact(1, "tokens", [(0, [(short_count(task.tokens), "strong")]), (1, _estimate(task, pen))]),
         Fact(2, "cost", [(0, [(spent, "strong")])]),
     ]
-
-
-def _noted(task: TaskView, cells: int) -> list[str]:
-    return wrapped(task.note, max(1, cells - LABEL))[:3]
 
 
 def _estimate(task: TaskView, pen: Pen) -> Row:

@@ -196,7 +196,7 @@ def vitals_of(snapshot: Snapshot) -> Iterable[Vital]:
         (),
         past("tokens_per_min"),
         "info",
-        _per_min,
+        lambda tokens: f"{short_count(tokens)}/min",
         now=found.tokens_per_min,
     )
     if found.tasks:
@@ -269,10 +269,6 @@ def _by_hour(snapshot: Snapshot) -> Row:
         return ()
     end = time.strftime("%H:%M", local(snapshot.wall + forecast.hour_ends_in_s))
     return [(f", {short_dollars(forecast.dollars_by_hour)} by {end}", "dim")]
-
-
-def _per_min(tokens: float) -> str:
-    return f"{short_count(tokens)}/min"
 
 
 def _per_hour(amount: float) -> str:
