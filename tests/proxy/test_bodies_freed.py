@@ -1,15 +1,16 @@
-"""Bodies of requests in memory: one copy of each, counted as it comes, and given back however its request ends."""
+"""Requests in memory: one copy of each body, given back however its request ends, and little else of a stream."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import tracemalloc
 from collections.abc import AsyncIterator
 
 import pytest
 from proxy.kit import Close, Hang, Play, Reset, Running, between, raw, request
-from proxy.wire import ANSWER, END, MESSAGE, PLAIN_BODY, SSE, STREAM, chunked, http
+from proxy.wire import ANSWER, END, MESSAGE, PLAIN_BODY, SSE, STREAM, STREAM_BODY, chunk, chunked, head, http
 from waiting import until
 
 from hivemind.proxy import data_plane
@@ -217,3 +218,21 @@ async def test_read_into_one_copy(length: bytes | None) -> None:
         assert tracemalloc.get_traced_memory()[1] < 1.2 * 16 * MIB
     assert body is not None
     assert (len(body), budget.used) == (16 * MIB, 16 * MIB)
+
+
+async def test_a_stream_keeps_little() -> None:
+    """Neither heads, parsers nor what held the answer's beginning back stay in memory once it streams; bytes of objects
+    that are made by lines of the product are counted, for agents of their own."""
+    streams = 40
+    play: Play = [head(SSE) + b"".join(map(chunk, MESSAGE[:3])), Hang()]
+    async with between(*[play] * 2 * streams) as (running, _), contextlib.AsyncExitStack() as stack:
+        for number in range(2 * streams):
+            if number == streams:  # the first ones pay for what all have in common
+                await stack.enter_async_context(traced())
+            client = await stack.enter_async_context(raw(running.port))
+            await client.send(request(f"/agent/a{number}{MESSAGES}", STREAM_BODY, "x-api-key: k"))
+            await client.head()
+        gc.collect()
+        held = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, "*/hivemind/*")])
+    kept = sum(each.size for each in held.statistics("filename")) / streams
+    assert kept < 17_500, f"{kept:.0f} bytes"
