@@ -77,7 +77,7 @@ class Beside(Generic[T]):
     def __init__(self, work: Callable[[], T]) -> None:
         self._work = work
         self._found: tuple[T] | None = None
-        self._forked = _Forked(partial(map, _called, (work,))) if can_fork() else None
+        self._forked = _Forked(partial(map, lambda each: each(), (work,))) if can_fork() else None
 
     def result(self) -> T:
         """Wait for the result, or where processes can't be forked do the work now; the same one each time.
@@ -126,10 +126,6 @@ def on_cores(
         for each in forked:
             each.end()
     return [found[number] for number in range(len(jobs))]
-
-
-def _called(work: Callable[[], T]) -> T:
-    return work()
 
 
 def _send(work: Callable[[], Iterable[T]], sender: Connection) -> None:

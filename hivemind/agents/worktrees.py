@@ -280,7 +280,8 @@ class Repository:
     def all(self) -> list[Worktree]:
         """Return the worktrees of all agents, by name."""
         self._look()
-        names = {self._agent_of(branch): None for branch in self._branches()}
+        branches = self._git("for-each-ref", "--format=%(refname:lstrip=2)", f"refs/heads/{BRANCHES}").split()
+        names = {self._setting(branch, _AGENT) or branch.removeprefix(BRANCHES): None for branch in branches}
         names |= {folder.name: None for folder in self._folders if folder.parent == self.root}
         found = {each.folder: each for each in map(self.found, names)}
         return sorted(found.values(), key=lambda each: each.agent)
@@ -360,12 +361,6 @@ class Repository:
 
     def _folder(self, agent: str) -> Path:
         return self.root / _safe(agent)
-
-    def _branches(self) -> list[str]:
-        return self._git("for-each-ref", "--format=%(refname:lstrip=2)", f"refs/heads/{BRANCHES}").split()
-
-    def _agent_of(self, branch: str) -> str:
-        return self._setting(branch, _AGENT) or branch.removeprefix(BRANCHES)
 
     def _setting(self, branch: str, key: str) -> str:
         return (self._try("config", "--local", "--get", f"branch.{branch}.{key}") or "").rstrip("\n")

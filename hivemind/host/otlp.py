@@ -168,7 +168,8 @@ class Telemetry:
         """Make the spans of a request that has ended, and count it."""
         arrived, end = request.arrived, request.end
         assert end is not None
-        naming = _naming(_operation(arrived.path), request.provider, arrived.model)
+        operation = next((name for name, pattern in _OPERATIONS if pattern.search(arrived.path)), "chat")
+        naming = _naming(operation, request.provider, arrived.model)
         error = _error(end)
         root = self._span(_titled(naming), arrived.at, offset_s, None, SpanKind.CLIENT)
         root.set_attributes(
@@ -288,10 +289,6 @@ class _Taken:
 
     def _note(self, answer: requests.Response, *_: object, **__: object) -> None:
         self._status = answer.status_code
-
-
-def _operation(path: str) -> str:
-    return next((name for name, pattern in _OPERATIONS if pattern.search(path)), "chat")
 
 
 def _naming(operation: str, provider: str, model: str) -> Attributes:

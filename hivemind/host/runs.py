@@ -63,7 +63,7 @@ class Runs:
         """Note that an agent's run is live, and return its token. `process` is as of
         :attr:`.PlaceRequest.process`."""
         run = self._live.setdefault(fold(agent), _Run(agent, None))
-        run.tag = _tag(runner)
+        run.tag = blake2b(runner.encode("utf-8", "replace"), digest_size=6, person=b"hivemind-runner").hexdigest()
         if process and (root := self._root(process)) != run.root:
             run.root = root
             self._seen.clear()
@@ -179,10 +179,6 @@ def _roots_in(file: Path | None) -> dict[str, str]:
         return {} if file is None else msgspec.json.decode(file.read_bytes(), type=dict[str, str])
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return {}
-
-
-def _tag(runner: str) -> str:
-    return blake2b(runner.encode("utf-8", "replace"), digest_size=6, person=b"hivemind-runner").hexdigest()
 
 
 def _key(file: Path | None) -> bytes:

@@ -489,7 +489,7 @@ class ClientProtocol(asyncio.Protocol):
         length = next((int(value) for name, value in framing if name == b"content-length"), -1)
         self._body_begins, self._parts_before = self._body_size, self.parts
         self._body_ends = self._body_size + max(length, 0)
-        waits = version == "1.1" and any(map(_expects_continue, framing))
+        waits = version == "1.1" and any(one[0] == b"expect" and one[1].lower() == b"100-continue" for one in framing)
         cycle = self.cycle = Cycle(
             self, scope, keep_alive=version != "1.0" and parser.should_keep_alive(), expects_continue=waits
         )
@@ -709,10 +709,6 @@ class ClientProtocol(asyncio.Protocol):
     def _write_stalled(self) -> None:
         _log.info("a client took nothing of its answer for %g s, so its connection was closed", WRITE_STALL_S)
         self.transport.abort()
-
-
-def _expects_continue(header: tuple[bytes, bytes]) -> bool:
-    return header[0] == b"expect" and header[1].lower() == b"100-continue"
 
 
 def _too_far_ahead() -> RequestRefused:

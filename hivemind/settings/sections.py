@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, Literal, TypeVar
 from urllib.parse import urlsplit
 
@@ -50,6 +50,18 @@ class Section(BaseModel):
     )
 
 
+def _not_below(section: str, name: str) -> Callable[[type[Section], float, ValidationInfo], float]:
+    """Return a check that a value is at least that of another setting of its section."""
+
+    def checked(cls: type[Section], value: float, info: ValidationInfo) -> float:
+        least = info.data.get(name)
+        if least is not None and value < least:
+            raise ValueError(f"must be at least {section}.{name}, which is {least:.10g}")
+        return value
+
+    return checked
+
+
 class AimdSettings(Section):
     """Concurrency control (AIMD); unset: as the provider's profile has it."""
 
@@ -90,13 +102,7 @@ class RetrySettings(Section):
     budget_ratio: AnyFile[Annotated[float, Field(ge=0, le=100)]] = _RETRY.budget_ratio
     """Retries earned by each request."""
 
-    @field_validator("max_s")
-    @classmethod
-    def _not_below_base(cls, value: float, info: ValidationInfo) -> float:
-        base = info.data.get("base_s")
-        if base is not None and value < base:
-            raise ValueError(f"must be at least retry.base_s, which is {base:g}")
-        return value
+    _not_below_base = field_validator("max_s")(_not_below("retry", "base_s"))
 
 
 class QueueSettings(Section):
@@ -157,13 +163,7 @@ class JournalSettings(Section):
     keep_mb: Annotated[int, Field(ge=1, le=16_777_216)] = 2_048
     """All journals together, in MiB; beyond that the oldest are removed."""
 
-    @field_validator("keep_mb")
-    @classmethod
-    def _not_below_a_part(cls, value: int, info: ValidationInfo) -> int:
-        part = info.data.get("max_mb")
-        if part is not None and value < part:
-            raise ValueError(f"must be at least journal.max_mb, which is {part}")
-        return value
+    _not_below_a_part = field_validator("keep_mb")(_not_below("journal", "max_mb"))
 
 
 class McpSettings(Section):

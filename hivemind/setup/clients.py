@@ -238,18 +238,13 @@ def cursor(target: Target) -> Steps:
 
 @client("Windsurf", "agents in its terminal, not its own", "claude", "https://docs.devin.ai/desktop/acp")
 def windsurf(target: Target) -> Steps:
-    return Steps(
-        limits=(
-            "Windsurf (since June 2026 Devin Desktop) sends its own agents and its completion to its own servers. It"
-            " has no base URL to change, not for models of your own key either.",
-        ),
-        snippets=(_in_its_terminal("Windsurf", target),),
-        undo=unset(target, "ANTHROPIC_BASE_URL"),
-        needs="An Anthropic upstream, for Claude Code.",
-        notes=(
-            "Agents that it runs over ACP (Claude, Codex, OpenCode, Gemini CLI) have their own settings: see hivemind"
-            " setup claude-code, codex, opencode, gemini.",
-        ),
+    return _past_hivemind(
+        "Windsurf",
+        target,
+        "Windsurf (since June 2026 Devin Desktop) sends its own agents and its completion to its own servers. It has no"
+        " base URL to change, not for models of your own key either.",
+        "Agents that it runs over ACP (Claude, Codex, OpenCode, Gemini CLI) have their own settings: see hivemind setup"
+        " claude-code, codex, opencode, gemini.",
     )
 
 
@@ -315,6 +310,12 @@ def _endpoint(target: Target) -> dict[str, object]:
         "apiType": "messages",
         "models": [model],
     }
+
+
+def _past_hivemind(editor: str, target: Target, limit: str, note: str) -> Steps:
+    """Return the steps for an editor whose own agents can't be pointed anywhere."""
+    needs, undo = "An Anthropic upstream, for Claude Code.", unset(target, "ANTHROPIC_BASE_URL")
+    return Steps(limits=(limit,), snippets=(_in_its_terminal(editor, target),), undo=undo, needs=needs, notes=(note,))
 
 
 def _in_its_terminal(editor: str, target: Target) -> Snippet:
@@ -546,15 +547,11 @@ def crush(target: Target) -> Steps:
 
 @client("Amp", "agents that it starts, not its own", "claude", "https://ampcode.com/manual")
 def amp(target: Target) -> Steps:
-    return Steps(
-        limits=(
-            "Amp's own agents talk to its own servers, which call the models; there is no base URL of a model to"
-            " change.",
-        ),
-        snippets=(_in_its_terminal("Amp", target),),
-        undo=unset(target, "ANTHROPIC_BASE_URL"),
-        needs="An Anthropic upstream, for Claude Code.",
-        notes=("By its documentation; it wasn't tried. hivemind run says that Amp's requests go past HiveMind.",),
+    return _past_hivemind(
+        "Amp",
+        target,
+        "Amp's own agents talk to its own servers, which call the models; there is no base URL of a model to change.",
+        "By its documentation; it wasn't tried. hivemind run says that Amp's requests go past HiveMind.",
     )
 
 

@@ -87,14 +87,8 @@ _moments: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[float, set[Deadline]
 
 
 def _look(loop: asyncio.AbstractEventLoop, at: float) -> None:
-    due = _moments[loop].pop(at, set())
-    try:
-        while due:
-            due.pop().look()
-    finally:
-        if due:  # a callback failed, which is no concern of the others
-            _moments[loop].setdefault(at, set()).update(due)
-            loop.call_soon(_look, loop, at)
+    for deadline in _moments[loop].pop(at, ()):
+        loop.call_soon(deadline.look)  # apart: that the callback of one fails is no concern of the others
 
 
 def _noop() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import chain
 from urllib.parse import unquote, unquote_to_bytes
 
@@ -294,20 +295,17 @@ def about_body(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
     return [pair for pair in headers if pair[0] == b"content-type" or pair[0] == b"content-encoding"]
 
 
-_MOST_SHARED, _LONGEST_SHARED = 1024, 200
-_pairs: dict[tuple[bytes, bytes], tuple[bytes, bytes]] = {}
+_LONGEST_SHARED = 200
+
+
+@lru_cache(1024)
+def _shared(pair: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
+    return pair
 
 
 def shared_pair(pair: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
     """Return an equal header of another head that came lately: thousands of heads are kept, which differ in little."""
-    known = _pairs.get(pair)
-    if known is None:
-        if len(pair[1]) > _LONGEST_SHARED:
-            return pair
-        if len(_pairs) >= _MOST_SHARED:
-            _pairs.clear()
-        known = _pairs[pair] = pair
-    return known
+    return _shared(pair) if len(pair[1]) <= _LONGEST_SHARED else pair
 
 
 def without(headers: Headers, *names: bytes) -> Headers:

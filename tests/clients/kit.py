@@ -42,7 +42,6 @@ USUAL = MockConfig(
     latency=LatencyConfig(base_s=0.02, jitter_s=0.01),
     reply=ReplyConfig(tokens=40, spread=20, cache_read=0.6, cache_write=0.2, cache_1h=0.5),
 )
-PROVIDERS = ("anthropic", "openai", "google")
 SHOWN = 400
 """Characters of a client's output that a failure shows."""
 

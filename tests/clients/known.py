@@ -247,9 +247,9 @@ _OFFLINE = {
 """What they send to their makers would take each of them seconds here."""
 
 
-def _framework(program: str, package: str, streams: bool = False) -> Tried:
-    python, file = python_with(package), str(_FOLDER / f"{program}.py")
-    return Tried(program, python, (file,), package=package, environ=_OFFLINE, streams=streams)
+def _framework(program: str, package: str, streams: bool = False, file: str = "") -> Tried:
+    python, arguments = python_with(package), (str(_FOLDER / f"{file or program}.py"), program)
+    return Tried(program, python, arguments, package=package, environ=_OFFLINE, streams=streams)
 
 
 FRAMEWORKS = (
@@ -258,7 +258,7 @@ FRAMEWORKS = (
     _framework("langgraph-gpt", "langgraph"),
     _framework("crewai-gpt", "crewai"),
     _framework("autogen-gpt", "autogen-agentchat"),
-    _framework("autogen-streamed", "autogen-agentchat", streams=True),
+    _framework("autogen-streamed", "autogen-agentchat", streams=True, file="autogen-gpt"),
     _framework("semantic-kernel-gpt", "semantic-kernel"),
     _framework("semantic-kernel-team", "semantic-kernel", streams=True),
     _framework("agent-framework-gpt", "agent-framework-core"),

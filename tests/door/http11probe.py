@@ -63,11 +63,7 @@ _UPGRADE = ("Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Versio
 
 def _refused(**cases: bytes) -> list[Case]:
     """Cases for which 400, or the end of the connection, is the only good answer."""
-    return [Case(_name(name), (message,), "400 closed") for name, message in cases.items()]
-
-
-def _name(python: str) -> str:
-    return python.replace("_", "-")
+    return [Case(name.replace("_", "-"), (message,), "400 closed") for name, message in cases.items()]
 
 
 # --- RFC 9110 and 9112: what a server must accept, and what it must not -----------------------------------------------

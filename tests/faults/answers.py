@@ -132,10 +132,6 @@ def _unframed(api: Api, stream: bool) -> Play:
     return [first + (api.stream if stream else api.whole), Close()]
 
 
-def _own_error(api: Api, stream: bool) -> Play:
-    return _http(200, api.error_body(503, "no"), JSON)
-
-
 _FINAL, _TEMPORARY, _UNFIT, _GOOD = Kind.FINAL, Kind.TEMPORARY, Kind.UNFIT, Kind.GOOD
 
 
@@ -164,7 +160,7 @@ ANSWERS = [
     _fixed("500 (empty)", _TEMPORARY, _TEMPORARY, _http(500, b"")),
     _fixed("503 (text)", _TEMPORARY, _TEMPORARY, _http(503, b"upstream connect error", TEXT)),
     _fixed("502 (cut)", _UNFIT, _UNFIT, [b"HTTP/1.1 502 -\r\ncontent-length: 99\r\n\r\nno", Close()]),
-    _both("200 (error in JSON)", _TEMPORARY, _own_error),
+    _both("200 (error in JSON)", _TEMPORARY, lambda api, _: _http(200, api.error_body(503, "no"), JSON)),
     _fixed("200 (empty)", _UNFIT, _UNFIT, _http(200, b"")),
     _fixed("200 (empty JSON)", _UNFIT, _UNFIT, _http(200, b"", JSON)),
     _fixed("200 (page)", _FINAL, _FINAL, _http(200, _page(200), HTML)),

@@ -266,14 +266,6 @@ def _read_google(body: Object) -> ErrorShape:
     return ErrorShape(_text(error["message"]), error["code"])
 
 
-def _ollama_error(status: int, message: str) -> Object:
-    return {"error": message}
-
-
-def _read_ollama(body: Object) -> ErrorShape:
-    return ErrorShape(_text(body["error"]))
-
-
 _STREAM: Object = {"stream": True}
 _GEMINI = "/v1beta/models/mock-1:"
 APIS = {
@@ -325,8 +317,8 @@ APIS = {
             {"model": "mock-1", "messages": _PROMPT},
             {},
             {"stream": False},
-            _ollama_error,
-            _read_ollama,
+            lambda _, message: {"error": message},
+            lambda body: ErrorShape(_text(body["error"])),
             b" ",
         ),
     )

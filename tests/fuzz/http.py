@@ -147,12 +147,8 @@ def request_heads(data: bytes) -> None:
     require(len(refused) <= 1, "refused twice", statuses)
     if len(found) < len(wanted):
         require(refused and closed, "neither served nor refused", statuses, wanted[len(found) :])
-    if rest == "malformed" and not meant_to_close(meant):
+    if rest == "malformed" and not (meant and meant[-1].closes):
         require(refused or closed or _waits_for_more(text), "what is malformed isn't refused", statuses, text)
-
-
-def meant_to_close(meant: list[Meant]) -> bool:
-    return bool(meant) and meant[-1].closes
 
 
 def _waits_for_more(text: bytes) -> bool:

@@ -69,32 +69,12 @@ def _arrived(rng: random.Random, at: float) -> ev.Event:
     )
 
 
-def _granted(rng: random.Random, at: float) -> ev.Event:
-    return ev.Granted(*_who(rng, at), rng.randint(1, 3), rng.choice((0.0, 5.0)))
-
-
-def _first(rng: random.Random, at: float) -> ev.Event:
-    return ev.FirstContent(*_who(rng, at), rng.choice((0.0, 1.0)), rng.choice((None, 0.5)))
-
-
-def _finished(rng: random.Random, at: float) -> ev.Event:
-    return ev.Finished(*_who(rng, at), "m", 200, 1, rng.choice(_USED), 1.0)
-
-
 def _failed(rng: random.Random, at: float) -> ev.Event:
     kind, status = rng.choice(tuple(FailureKind)), rng.choice((None, 429, 500))
     again_s, delay_s = rng.choice((None, 0.0, 1.5, 40.0)), rng.choice((None, 0.0, 1.0, 50.0, 1e6))
     return ev.AttemptFailed(
         *_who(rng, at), 1, kind, status, "", again_s, rng.choice(_USED), rng.random() < 0.8, delay_s
     )
-
-
-def _left(rng: random.Random, at: float) -> ev.Event:
-    return ev.Abandoned(*_who(rng, at), rng.random() < 0.5, rng.choice(_USED))
-
-
-def _refused(rng: random.Random, at: float) -> ev.Event:
-    return ev.Refused(*_who(rng, at), "queue_full", 503)
 
 
 def _opened(rng: random.Random, at: float) -> ev.Event:
@@ -135,24 +115,20 @@ def _leased(rng: random.Random, at: float) -> ev.Event:
     return ev.LeaseChanged(at, rng.choice(("l:1", "l:2", "m:1")), state, slots, slots, rng.randint(1, 3))
 
 
-def _gap(rng: random.Random, at: float) -> ev.Event:
-    return Gap(at, at, rng.randint(1, 9), "the disk is too slow")
-
-
 _MAKERS: tuple[tuple[Callable[[random.Random, float], ev.Event], int], ...] = (
     (_arrived, 25),
-    (_granted, 20),
-    (_finished, 16),
+    (lambda rng, at: ev.Granted(*_who(rng, at), rng.randint(1, 3), rng.choice((0.0, 5.0))), 20),
+    (lambda rng, at: ev.Finished(*_who(rng, at), "m", 200, 1, rng.choice(_USED), 1.0), 16),
     (_failed, 10),
-    (_first, 6),
+    (lambda rng, at: ev.FirstContent(*_who(rng, at), rng.choice((0.0, 1.0)), rng.choice((None, 0.5))), 6),
     (_order, 6),
     (_limits, 5),
-    (_left, 3),
-    (_refused, 3),
+    (lambda rng, at: ev.Abandoned(*_who(rng, at), rng.random() < 0.5, rng.choice(_USED)), 3),
+    (lambda rng, at: ev.Refused(*_who(rng, at), "queue_full", 503), 3),
     (_opened, 2),
     (_task, 1),
     (_recalled, 1),
-    (_gap, 1),
+    (lambda rng, at: Gap(at, at, rng.randint(1, 9), "the disk is too slow"), 1),
     (_leased, 1),
 )
 """How to make one, and how often."""

@@ -45,12 +45,12 @@ def datas(*events: object, end: str = "\n") -> bytes:
     return "".join(f"data: {e if isinstance(e, str) else json.dumps(e)}{end}{end}" for e in events).encode()
 
 
+SSE = Facts(stream=True, form=StreamForm.SSE), SSE_HEADERS
 DELTA: dict[str, object] = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "Grüße, 世界"}}
 REPLIES: dict[str, tuple[str, Facts, Headers, bytes]] = {
     "anthropic": (
         "anthropic",
-        Facts(stream=True, form=StreamForm.SSE),
-        SSE_HEADERS,
+        *SSE,
         b": hello\n\n"
         + named(
             {"type": "message_start", "message": {"usage": {"input_tokens": 5, "cache_read_input_tokens": 9}}},
@@ -63,14 +63,12 @@ REPLIES: dict[str, tuple[str, Facts, Headers, bytes]] = {
     ),
     "anthropic error": (
         "anthropic",
-        Facts(stream=True, form=StreamForm.SSE),
-        SSE_HEADERS,
+        *SSE,
         named({"type": "message_start", "message": {}}, {"type": "error", "error": {"type": "overloaded_error"}}),
     ),
     "chat": (
         "openai_chat",
-        Facts(stream=True, form=StreamForm.SSE),
-        SSE_HEADERS,
+        *SSE,
         datas(
             {"choices": [{"delta": {"role": "assistant", "content": ""}}]},
             {"choices": [{"delta": {"content": "Grüße"}}]},
@@ -82,8 +80,7 @@ REPLIES: dict[str, tuple[str, Facts, Headers, bytes]] = {
     ),
     "responses": (
         "openai_responses",
-        Facts(stream=True, form=StreamForm.SSE),
-        SSE_HEADERS,
+        *SSE,
         named(
             {"type": "response.created", "response": {}},
             {"type": "response.output_text.delta", "delta": "Hi"},
@@ -93,8 +90,7 @@ REPLIES: dict[str, tuple[str, Facts, Headers, bytes]] = {
     ),
     "google": (
         "google",
-        Facts(stream=True, form=StreamForm.SSE),
-        SSE_HEADERS,
+        *SSE,
         datas(
             {"candidates": [{"content": {"parts": [{"text": "Hi"}]}}], "usageMetadata": {"promptTokenCount": 2}},
             {"candidates": [{"finishReason": "STOP"}], "usageMetadata": {"candidatesTokenCount": 1}},

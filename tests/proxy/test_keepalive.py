@@ -139,11 +139,9 @@ async def test_company_then_a_refusal(play: Play, kind: str, text: str) -> None:
 
 async def test_a_client_that_waits_less_gets_them_sooner() -> None:
     """A client that states a shorter timeout than the time between two of them doesn't run into it."""
-    said, late = ("x-stainless-lang: python", "x-stainless-read-timeout: 0.01"), 10 * HANGS_S
-    play: Play = [chunked(MESSAGE, SSE)]
-    async with waiting(
-        MESSAGES, STREAM_BODY, play, headers=said, keepalive_after_s=late, keepalive_every_s=late
-    ) as client:
+    said, play = ("x-stainless-lang: python", "x-stainless-read-timeout: 0.01"), [chunked(MESSAGE, SSE)]
+    late = dict.fromkeys(("keepalive_after_s", "keepalive_every_s"), 10 * HANGS_S)
+    async with waiting(MESSAGES, STREAM_BODY, play, headers=said, **late) as client:
         assert [await client.raw.chunk() for _ in range(2)] == [PING] * 2
         client.gate.set()
         await client.raw.body(client.headers)

@@ -75,10 +75,6 @@ def _waits_long() -> Snapshot:
     return judged(replace(full, queue=(patient, *others)))
 
 
-def _unwritten() -> Snapshot:
-    return completed(_calm(), None, RecordingView("/j", 4_200, 7, "No space left on device"))
-
-
 WAITING = "9 of 9 wait"
 _KEY = re.compile(r" \(\w\)$")
 SITUATIONS: dict[str, tuple[Callable[[], Snapshot], tuple[str, ...]]] = {
@@ -114,7 +110,7 @@ SITUATIONS: dict[str, tuple[Callable[[], Snapshot], tuple[str, ...]]] = {
     "draining": (lambda: _calm(mode="draining"), ("DRAINING new requests are refused, 6 still in flight (D)",)),
     "one upstream of two fails": (_one_upstream_fails, ("▲ DEGRADED openai: circuit open, probe in 6 s",)),
     "the journal can't be written": (
-        _unwritten,
+        lambda: completed(_calm(), None, RecordingView("/j", 4_200, 7, "No space left on device")),
         ("▲ DEGRADED the journal can't be written", "until its disk takes it again"),
     ),
     "a long wait": (_waits_long, ("▲ DEGRADED bob waits for 95 s (no slot is free), sent in about 40 s",)),

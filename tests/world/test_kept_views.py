@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any
+from unittest import mock
 
 import pytest
 from world.histories import AGENTS, LANES, History, price, randomly
@@ -41,20 +41,15 @@ def test_what_is_kept_equals_what_is_made_anew(seed: int) -> None:
         assert world.snapshot(at) == anew.snapshot(at)
 
 
-def test_a_view_is_made_where_something_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_view_is_made_where_something_changed() -> None:
     """Of hundreds of agents that rest or stream that of the one that asks again."""
     sent = [each for n in range(400) for each in (arrived(n, f"a{n}"), granted(n, f"a{n}"))]
-    world, made, view = told(*sent, *(finished(n, f"a{n}") for n in range(300))), list[str](), AgentFold.view
-
-    def counted(agent: AgentFold, *args: Any, **about: Any) -> Any:
-        made.append(agent.name)
-        return view(agent, *args, **about)
-
-    monkeypatch.setattr(AgentFold, "view", counted)
-    world.snapshot(5.0)
-    world.apply(arrived(400, "a7", 6.0))
-    assert all(world.snapshot(at).agents for at in (6.0, 7.0, 13.0))  # the last in another step of activity
-    assert (len(made), made[400:]) == (401, ["a7"])
+    world = told(*sent, *(finished(n, f"a{n}") for n in range(300)))
+    with mock.patch.object(AgentFold, "view", autospec=True, side_effect=AgentFold.view) as view:
+        world.snapshot(5.0)
+        world.apply(arrived(400, "a7", 6.0))
+        assert all(world.snapshot(at).agents for at in (6.0, 7.0, 13.0))  # the last in another step of activity
+    assert [call.args[0].name for call in view.call_args_list[400:]] == ["a7"]
 
 
 def test_an_event_about_an_agent_shows() -> None:

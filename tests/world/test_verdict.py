@@ -90,7 +90,9 @@ def test_one_lane_of_two_that_is_shut_degrades_and_is_named() -> None:
     other = state(active=1, lane=OTHER)
     snapshot = asked(shut(circuit="open", circuit_reopens_in_s=9.5), other, in_flight=1, waiting=2)
     in_flight = replace(snapshot.slots[0], lane=OTHER)
-    snapshot = judged(replace(snapshot, slots=(in_flight,), lanes=(_idle(snapshot.lanes[0]), snapshot.lanes[1])))
+    shut_lane, other_lane = snapshot.lanes
+    idle = replace(shut_lane, state=replace(shut_lane.state, active=0, waiting=2))
+    snapshot = judged(replace(snapshot, slots=(in_flight,), lanes=(idle, other_lane)))
     assert snapshot.verdict.text.startswith(f"DEGRADED {LANE}: circuit open, probe in 10 s; 2 of 3 wait")
 
 
@@ -415,10 +417,6 @@ def test_every_state_and_severity_is_known() -> None:
     assert {"healthy", "slowed", "degraded", "paused", "draining", "blocked"} == set(VERDICTS)
     assert SEVERITIES == ("note", "slowed", "degraded", "blocked")
     assert all(kind.noun and kind.meaning for kind in CODES.values())
-
-
-def _idle(view: LaneView) -> LaneView:
-    return LaneView(replace(view.state, active=0, waiting=2), view.curve)
 
 
 def test_where_a_long_window_ends_and_whom_its_pace_holds() -> None:

@@ -128,7 +128,8 @@ def _row(each: Foretold) -> list[Cell | str]:
     changed, moved = each.changed, each.difference
     if changed is None:
         return [each.name, recorded, "", "", "", "", ""]
-    values = [recorded, amount(_whole(each, changed.value)), _interval(map(amount, _ends(each, changed)))]
+    value, *ends = (amount(_whole(each, figure)) for figure in (changed.value, changed.low, changed.high))
+    values = [recorded, value, _interval(ends)]
     if moved is None:
         return [each.name, *values, "", "", ""]
     if each.verdict == "same" or moved.low == moved.high == 0:
@@ -140,10 +141,6 @@ def _row(each: Foretold) -> list[Cell | str]:
 
 def _whole(each: Foretold, value: float) -> float:
     return round(value) if each.unit == "count" else value
-
-
-def _ends(each: Foretold, found: Range) -> list[float]:
-    return [_whole(each, found.low), _whole(each, found.high)]
 
 
 def _interval(ends: Iterable[str]) -> str:

@@ -189,10 +189,6 @@ def _configure_note(parser: argparse.ArgumentParser) -> None:
     client.add_flags(parser)
 
 
-def _note(namespace: argparse.Namespace) -> int:
-    return changes.send_command(namespace, "noted", "AddNote", text=" ".join(namespace.text))
-
-
 pause = Command(client.add_flags, _pause)
 hold = Command(_for_agent("its requests wait in the queue; streams in flight go on"), _hold)
 release = Command(_for_agent("its requests are sent again, though it was held or stopped"), _release)
@@ -200,5 +196,5 @@ stop = Command(_for_agent("what it has in flight ends, what comes is refused"), 
 cut = Command(_configure_cut, _cut)
 circuit = Command(_configure_circuit, _circuit)
 ack = Command(_configure_ack, _ack)
-note = Command(_configure_note, _note)
+note = Command(_configure_note, lambda args: changes.send_command(args, "noted", "AddNote", text=" ".join(args.text)))
 set_command = Command(_configure_set, _set)

@@ -270,16 +270,13 @@ class _Source:
 
     def _arguments(self, arguments: dict[str, Any]) -> dict[str, Any]:
         changed = dict(arguments)
-        for name, rename in (*((each, self._task) for each in _TASK_NAMES), *self._places):
+        tasks, places = dict.fromkeys(_TASK_NAMES, self._task), {"lane": self._lane, "upstream": self._upstream}
+        for name, rename in (tasks | places).items():
             if isinstance(value := changed.get(name), str):
                 changed[name] = rename(value)
-        if isinstance(tasks := changed.get("tasks"), list):
-            changed["tasks"] = [self._task(each) if isinstance(each, str) else each for each in tasks]
+        if isinstance(named := changed.get("tasks"), list):
+            changed["tasks"] = [self._task(each) if isinstance(each, str) else each for each in named]
         return changed
-
-    @property
-    def _places(self) -> tuple[tuple[str, Callable[[str], str]], ...]:
-        return ("lane", self._lane), ("upstream", self._upstream)
 
     def _state(self, state: WorldState) -> WorldState:
         """Return what folds over several proxies need of a state."""

@@ -128,10 +128,12 @@ def _limits_that_stay(
     changed = {each.name for each in changes}
     asked = {each.what for each in questions(changes) if each.upstream in ("", provider.lane.upstream)}
     for name in ("rpm", "tpm"):
-        if name in changed and _raised(getattr(before, name), getattr(after, name)):
-            yield from _provider_keeps(provider, name, getattr(after, name), asked)
-        elif name not in changed and _holds(provider, name, after) and _asks_for_more(name, asked):
-            own = f"{name} {count(getattr(after, name))}"
+        old, new = getattr(before, name), getattr(after, name)
+        more = asked & {"limits", *(_NAMES[kind][0] for kind in _KINDS[name])}
+        if name in changed and old and (not new or new > old):
+            yield from _provider_keeps(provider, name, new, asked)
+        elif name not in changed and _holds(provider, name, after) and more:
+            own = f"{name} {count(new)}"
             yield f"{provider.lane.upstream}: HiveMind's own limit, {own}, stays; {name}=none lifts it"
     places = provider.places
     if places is not None and "max_concurrency" in changed and "places" not in asked:
@@ -161,14 +163,6 @@ def _holds(provider: FittedProvider, name: str, lane: LaneConfig) -> bool:
     """Return whether HiveMind keeps to its own limit: an assumed one is replaced by what the provider's headers say."""
     stated = any(limit.reported and limit.kind in _KINDS[name] for limit in provider.limits)
     return bool(getattr(lane, name)) and (getattr(lane, f"{name}_binding") or not stated)
-
-
-def _asks_for_more(name: str, asked: set[str]) -> bool:
-    return bool(asked & {"limits", *(_NAMES[kind][0] for kind in _KINDS[name])})
-
-
-def _raised(before: int, after: int) -> bool:
-    return bool(before) and (not after or after > before)
 
 
 def _a_minute(limit: FittedLimit) -> float:

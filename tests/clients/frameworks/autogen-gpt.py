@@ -1,4 +1,5 @@
 import asyncio
+import sys
 
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.conditions import MaxMessageTermination
@@ -11,9 +12,11 @@ async def count(text: str) -> str:
     return str(len(text.split()))
 
 
-def member(name: str, streams: bool = False) -> AssistantAgent:
+def member(name: str) -> AssistantAgent:
     client = OpenAIChatCompletionClient(model="gpt-4o", default_headers={"x-hivemind-agent": name})
-    return AssistantAgent(name, client, tools=[count], reflect_on_tool_use=True, model_client_stream=streams)
+    return AssistantAgent(
+        name, client, tools=[count], reflect_on_tool_use=True, model_client_stream="streamed" in sys.argv[1]
+    )
 
 
 async def main() -> None:

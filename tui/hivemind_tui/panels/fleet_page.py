@@ -253,17 +253,14 @@ def render_key(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     lines: list[Row] = []
     for block in blocks:
         lines += [*([[]] if lines else []), *_block_rows(block, cells, each, pen)]
-    note = join(_slots_note(key), f"{key.waiting} waiting" if key.waiting else "", _key_note(view))
+    slots = " in flight" if key.level is None else f"/{int(key.level)} slots"
+    note = join(f"{key.in_flight}{slots}", f"{key.waiting} waiting" if key.waiting else "", _key_note(view))
     return pen.frame(f"Key {key.shown}", note, lines, width, height)
 
 
 def _key_rows(key: FleetLane) -> int:
     """Return the rows of all blocks with all proxies."""
     return (len(key.windows) + 1) * (len(key.taken) + 3) - 1
-
-
-def _slots_note(key: FleetLane) -> str:
-    return f"{key.in_flight} in flight" if key.level is None else f"{key.in_flight}/{int(key.level)} slots"
 
 
 def _key_note(view: View) -> str:
