@@ -52,7 +52,7 @@ class Clock:
         self.now = 100.0
         self.timers = 0
         """How many were ever set."""
-        self.create_task = loop.create_task
+        self.create_task, self.call_soon = loop.create_task, lambda callback: callback()
         self._due: list[tuple[float, Callable[[], None]]] = []
 
     def time(self) -> float:
