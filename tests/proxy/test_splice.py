@@ -58,7 +58,7 @@ class Way:
         return bytes(self.sent), replace(self.tap.state), held
 
     def end(self) -> object:
-        self.task.cancel()
+        assert self.task.cancel() or self.task.exception() is None
         self.connection.abort()
         end_through(self.tap)
         return self.tap.state
