@@ -226,6 +226,4 @@ async def test_what_begins_anew_ends_what_runs(tmp_path: Path, monkeypatch: pyte
         await batch._forget(here, [state(*command, name="nightly.a"), state("true", name="nightly.b")])
     assert said == ["a still runs and is ended"]
     assert [type(each) for each in proxy.commands] == [FinishTask, FinishTask, ForgetTasks]
-    ended = attempt.look()
-    assert ended is not None
-    assert ended.exit_code == (-signal.SIGKILL if ignores else 3)
+    assert (await attempt.ended()).exit_code == (-signal.SIGKILL if ignores else 3)
