@@ -40,9 +40,8 @@ def control_app(proxy: ControlledProxy) -> Starlette:
         # Public and polled often, so it makes a snapshot for its verdict once a second at most.
         mode, uptime_s, alarms = proxy.health()
         # Without lanes and agents, since it needs no token; `hivemind status` names them.
-        broken = [{"rule": each.rule, "text": each.text} for each in alarms]
-        health: dict[str, Any] = {"status": mode, "version": __version__, "uptime_s": round(uptime_s, 3)}
-        health["alarms"] = broken
+        why = [{"rule": each.rule, "text": each.text} for each in alarms]
+        health: dict[str, Any] = {"status": mode, "version": __version__, "uptime_s": round(uptime_s, 3), "alarms": why}
         if fleet := proxy.fleet_state():
             health["fleet"] = fleet
         found = proxy.verdict()

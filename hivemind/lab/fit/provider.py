@@ -165,7 +165,8 @@ def _fitted(
     recorded: tuple[float, float],
 ) -> FittedProvider:
     refusals = [*refusals, *untold.refusals]
-    explained = set(map(id, refusals))
+    explained = {id(one) for _, one in taken if one.failure is not None and one.failure.kind is FailureKind.CUT}
+    explained.update(map(id, refusals))  # what an operator ended tells nothing of the provider
     failures = fit_failures([(each, one) for each, one in taken if id(one) not in explained], *recorded)
     explained.update(id(one) for _, one in failures.in_spells)
     for each in requests:
