@@ -188,6 +188,7 @@ _SESSIONS = (
     "x-session-id",
     "conversation_id",
     "x-session-affinity",
+    "x-affinity",  # Mistral's Vibe
     "x-task-id",  # cline's, to its own service and what stands in for it
     "x-hivemind-session",  # of clients that `hivemind run` gives a session, because they name none
 )

@@ -123,9 +123,7 @@ def fingerprint(headers: Mapping[bytes, bytes], query: bytes, auth_headers: tupl
     secret = next((found for name in names if (found := headers.get(name))), None)
     if secret is None:
         secret = next((part[4:] for part in query.split(b"&") if part.startswith(b"key=")), None)
-    if not secret:
-        return ANONYMOUS
-    return _hashed(_secret(secret))
+    return _hashed(_secret(secret)) if secret else ANONYMOUS
 
 
 def lane_credential(headers: Sequence[tuple[bytes, bytes]], query: bytes, profile: Profile) -> str:
@@ -168,8 +166,11 @@ def _lane_secret(headers: Sequence[tuple[bytes, bytes]], query: bytes, profile: 
 
 
 def _secret(value: bytes) -> bytes:
-    """Return a credential without its scheme and spacing, which providers accept in any spelling."""
+    """Return a credential without its scheme and spacing, which providers accept in any spelling; of AWS's signatures,
+    each of which is another, the id of the key that signed."""
     words = value.split()
+    if len(words) > 1 and words[0].startswith(b"AWS4-"):
+        return words[1].partition(b"/")[0]
     if len(words) > 1 and words[0].lower() == b"bearer":
         del words[0]
     return b" ".join(words)
@@ -186,8 +187,8 @@ def _by_client(client: Client, session: str, claims: Claims) -> tuple[str, str |
         return "", None
     kind = client.name or "session"
     root = claims.derived(f"{kind}-{short_id(ident)}")
-    if not client.agent:
-        return root, claims.derived(f"{kind}-{short_id(client.parent)}") if client.parent else None
+    if client.parent and not client.agent:
+        return root, claims.derived(f"{kind}-{short_id(client.parent)}")
     return _sub_agent(root, client, claims)
 
 

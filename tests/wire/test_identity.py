@@ -14,6 +14,7 @@ from hivemind.scheduler.types import Priority
 
 MESSAGES = "/v1/messages"
 SESSION = "0f3a9c1e-7a8b-4c2d-9e0f-112233445566"
+SUB_AGENT = {"x-claude-code-session-id": SESSION, "x-claude-code-agent-id": "abcdef01234567890"}
 USER_ID = json.dumps({"device_id": "d", "account_uuid": "", "session_id": SESSION})
 
 
@@ -31,12 +32,7 @@ ASKERS: dict[str, tuple[str, bytes, dict[str, str], str]] = {
     "header": (MESSAGES, PLAIN_BODY, {"x-hivemind-agent": "bob", "x-claude-code-session-id": SESSION}, "bob"),
     "other header": (MESSAGES, PLAIN_BODY, {"x-hivemind-agent-id": "carol"}, "carol"),
     "claude code": (MESSAGES, PLAIN_BODY, {"x-claude-code-session-id": SESSION}, "claude-code-0f3a9c1e"),
-    "claude code's sub-agent": (
-        MESSAGES,
-        PLAIN_BODY,
-        {"x-claude-code-session-id": SESSION, "x-claude-code-agent-id": "abcdef01234567890"},
-        "claude-code-0f3a9c1e/abcdef01",
-    ),
+    "claude code's sub-agent": (MESSAGES, PLAIN_BODY, SUB_AGENT, "claude-code-0f3a9c1e/abcdef01"),
     "claude code's body": (
         MESSAGES,
         json.dumps({"model": "m", "metadata": {"user_id": USER_ID}}).encode(),
@@ -56,6 +52,7 @@ ASKERS: dict[str, tuple[str, bytes, dict[str, str], str]] = {
         {"user-agent": "curl"},
         "session-thread-1",
     ),
+    "vibe": ("/v1/chat/completions", PLAIN_BODY, {"x-affinity": SESSION}, "session-0f3a9c1e"),
     "no id": (MESSAGES, PLAIN_BODY, {}, "key-anonymous"),
     "an id with a slash": (MESSAGES, PLAIN_BODY, {"session-id": "a/b"}, "session-7ed0db82"),
     "an id with an escape": (MESSAGES, PLAIN_BODY, {"session-id": "%2fb"}, "session-7ffa5b29"),
@@ -94,9 +91,8 @@ async def test_a_name_with_a_slash_is_a_sub_agent_wherever_it_is_given(prefix: s
 
 async def test_parent_of_a_sub_agent() -> None:
     """A sub-agent is shown under the session that started it."""
-    headers = {"x-claude-code-session-id": SESSION, "x-claude-code-agent-id": "abcdef01234567890"}
     async with between([ANSWER]) as (proxy, _):
-        await ask(proxy, MESSAGES, headers)
+        await ask(proxy, MESSAGES, SUB_AGENT)
         (agent,) = proxy.snapshot().agents
         assert (agent.parent, agent.client) == ("claude-code-0f3a9c1e", "claude-code")
 
@@ -144,22 +140,20 @@ async def test_sub_agents_of_opencode() -> None:
 async def test_credential_is_the_last_resort() -> None:
     """Who names nothing is known by a fingerprint, the same one in whichever header the key comes."""
     key = "sk-ant-secret-0123456789"
-    ways = [
-        {"x-api-key": key},
-        {"authorization": f"Bearer {key}"},
-        {"authorization": f"bearer  {key}"},
-        {"api-key": key},
-        {"x-goog-api-key": key},
-    ]
+    ways = [{"authorization": f"{scheme} {key}"} for scheme in ("bearer ", "Bearer")]
+    ways += [{name: key} for name in ("x-api-key", "api-key", "x-goog-api-key")]
     async with between([ANSWER]) as (proxy, upstream):
         for headers in ways:
             await ask(proxy, MESSAGES, headers)
         await ask(proxy, f"{MESSAGES}?key={key}")
         await ask(proxy, MESSAGES, {"x-api-key": "another"})
+        for signature in "ab":  # AWS's differ from request to request
+            scope = "AWS4-HMAC-SHA256 Credential=AKIA0/20261130/us-east-1/bedrock/aws4_request, SignedHeaders=host"
+            await ask(proxy, MESSAGES, {"authorization": f"{scope}, Signature={signature}"})
         await ask(proxy)
         world = proxy.snapshot()
-        first, other, nobody = world.agents
-        assert (first.requests, other.requests, nobody.name) == (6, 1, "key-anonymous")
+        assert [agent.requests for agent in world.agents] == [6, 1, 2, 1]
+        assert world.agents[-1].name == "key-anonymous"
         # Nobody knows which of them a server of no known kind reads, so its limits hold for all together.
         assert [lane.state.lane for lane in world.lanes] == ["lab:all"]
         assert [Seen.of(r).values(b"authorization") for r in upstream.requests[1:2]] == [[f"Bearer {key}".encode()]]
