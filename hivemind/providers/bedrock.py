@@ -10,7 +10,7 @@ from hivemind.providers.anthropic import Anthropic, AnthropicReader
 from hivemind.providers.base import Facts, StreamForm
 from hivemind.providers.clients import UNKNOWN, TryAgain
 from hivemind.providers.counts import usage_in
-from hivemind.providers.dialect import encode
+from hivemind.providers.dialect import encode, failure_status
 from hivemind.providers.errors import ErrorObject, classify_event
 from hivemind.providers.failing import finish_failure
 from hivemind.providers.frames import frame
@@ -103,8 +103,8 @@ class Bedrock(Anthropic):
         return frame({**names, ":message-type": "exception"}, encode({"message": message}))
 
     def upstream_error(self, failure: Failure, error: ErrorObject) -> bytes:
-        status = failure.status if failure.status is not None else 502
-        return self.stream_error(status, failure.kind.value, str(error.get("message") or failure.message))
+        text = str(error.get("message") or failure.message)
+        return self.stream_error(failure_status(failure), failure.kind.value, text)
 
     def keepalive(self, client: str) -> bytes:
         """Return nothing: no frame is skipped by every client."""

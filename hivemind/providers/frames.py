@@ -34,9 +34,14 @@ class FrameSplitter(Struct):
     slice_bytes: int = 16 * 1024
     separator: bytes = b"\n\n"
     ends: tuple[bytes, ...] = ()
-    is_between: bool = False  # events of another form can't follow
+    takes_ours: bool = False
+    """What asked for the stream has errors of this form, so one of ours can follow."""
     _data: bytearray = field(default_factory=bytearray)
     _broken: bool = False
+
+    @property
+    def is_between(self) -> bool:
+        return self.takes_ours and not self._data and not self._broken
 
     def feed(self, data: bytes) -> list[bytes]:
         blocks: list[bytes] = []

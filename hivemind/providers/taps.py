@@ -545,5 +545,5 @@ def tap_for(reader: Reader, headers: Headers, facts: Facts) -> Tap:
     elif form is StreamForm.JSON_ARRAY:
         splitter = ArraySplitter()
     elif form is StreamForm.FRAMES:
-        splitter = FrameSplitter()
+        splitter = FrameSplitter(takes_ours=facts.form is form)
     return StreamTap(reader, splitter, decoder_for(headers), is_json=is_json)

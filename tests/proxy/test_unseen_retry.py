@@ -399,10 +399,12 @@ async def test_a_stream_of_frames(failing: list[bytes]) -> None:
 
 @pytest.mark.parametrize("end", [END, Reset()], ids=["clean", "reset"])
 async def test_a_stream_of_frames_that_is_cut(end: bytes | Reset) -> None:
-    """Behind its content it is cut for the client too."""
+    """Behind its content it is cut for the client too, after a frame that tells why."""
     play: Play = [head(FRAMES) + chunk(FRAMED_CLAUDE[0] + FRAMED_CLAUDE[1]), end]
     async with between(play) as (proxy, _), raw(proxy.port) as direct:
         await direct.send(request("/model/anthropic.claude-x/invoke-with-response-stream", b"{}"))
         assert (await direct.head())[0] == 200
-        assert not (await direct.rest()).endswith(END)
+        rest = await direct.rest()
+        assert b"internalServerException" in rest
+        assert not rest.endswith(END)
         assert (await proxy.until(lambda world: world.totals.failed == 1)).totals.finished == 0
