@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable, Coroutine
+from contextlib import aclosing
 from functools import partial
 from typing import Any
 
@@ -90,8 +91,7 @@ class ModelServers:
         """Ask no more."""
         for task in self._tasks:
             task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _begin(self, work: Coroutine[Any, Any, None], name: str = "recognise a model server") -> None:
         task = asyncio.create_task(work, name=name)
@@ -109,20 +109,18 @@ class ModelServers:
         if found is not None or status < 400:
             route.on_head = None
         if found is not None:
-            ask = self._unasked.pop(route.origin.name, None) is not None
             self._adopt(route, found, 0)
-            if ask:
+            if self._unasked.pop(route.origin.name, None) is not None:
                 self._begin(self._watch(route, found), "load of a model server")
 
     async def _ask(self, route: Route, delay_s: float) -> None:
         await asyncio.sleep(delay_s)
         found = None
         with contextlib.suppress(TimeoutError, OSError, UpstreamError):
-            async with asyncio.timeout(WITHIN_S), contextlib.AsyncExitStack() as stack:
+            async with asyncio.timeout(WITHIN_S):
                 if await _is_here(route.origin.host):
-                    upstream = open_upstream(route.origin.url, ca_file=self._ca_file)
-                    stack.push_async_callback(upstream.aclose)
-                    found = await _asked(upstream, route.origin.base_path)
+                    async with aclosing(open_upstream(route.origin.url, ca_file=self._ca_file)) as upstream:
+                        found = await _asked(upstream, route.origin.base_path)
         if found is not None:
             self._adopt(route, found, 0)
             self._begin(self._watch(route, found), "load of a model server")
@@ -133,9 +131,7 @@ class ModelServers:
         name, (place, *others) = route.origin.name, loads or (None,)
         if place is None or not await _is_here(route.origin.host):
             return
-        async with contextlib.AsyncExitStack() as stack:
-            upstream = open_upstream(route.origin.url, ca_file=self._ca_file)
-            stack.push_async_callback(upstream.aclose)
+        async with aclosing(open_upstream(route.origin.url, ca_file=self._ca_file)) as upstream:
             if slots is not None:
                 with contextlib.suppress(TimeoutError, OSError, UpstreamError):
                     if number := await _told(upstream, route.origin.base_path, slots):
@@ -168,7 +164,7 @@ async def _asked(upstream: Upstream, base_path: str) -> str | None:
     """
     for path in (_MODELS, *sorted(paths_asked() - {_MODELS})):
         response, body = await _get(upstream, base_path, path)
-        if found := server_of(response.headers, path if response.status == 200 else "", body):
+        if found := server_of(response.headers, path if response.status in (200, 405) else "", body):
             return found
         if path == _MODELS and not (response.status in _OF_A_SERVER or (response.status == 200 and b'"list"' in body)):
             return None

@@ -39,10 +39,7 @@ _PATHS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("openai_responses", _path(r"/responses(?:/compact|/input_tokens)?$")),
     ("ollama", _path(r"/api/(?:chat|generate|embed|embeddings)$")),
     ("openai_chat", _path(r"/(?:chat/completions|completions|embeddings)$")),
-    (
-        "google",
-        _path(r"/models/[^/:]+:(?:[a-z]*generateContent|count|embed|batchEmbed|asyncBatchEmbed|compute)[a-z]*$"),
-    ),
+    ("google", _path(r"/models/[^/:]+:(?:[a-z]*generateContent|count|(?:async)?(?:batch)?Embed|compute)[a-z]*$")),
     ("google", _path(r"/v1(?:beta\d*|alpha)?/interactions$")),
 )
 
@@ -95,7 +92,7 @@ _FREE_POSTS = (
     _VERSION + rb"/vector_stores/" + _ID + rb"/file_batches/" + _ID + rb"/cancel",
     _VERSION + rb"/realtime/(?:(?:translations/)?client_secrets|sessions|transcription_sessions)",
     _VERSION + rb"/realtime/calls/" + _ID + rb"/(?:hangup|refer|reject)",
-    _VERSION + rb"/threads(?:/(?!runs/?$)" + _ID + rb"(?:/messages(?:/" + _ID + rb")?|/runs/" + _ID + rb")?)?",
+    _VERSION + rb"/threads(?:/(?!runs/?$)" + _ID + rb"(?:/messages(?:/" + _ID + rb")?)?)?",
     _VERSION + rb"/(?:assistants|evals|webhook_endpoints)(?:/" + _ID + rb")?",
     _VERSION + rb"/(?:chatkit/sessions|videos/characters|webhook_endpoints/" + _ID + rb"/(?:rotate_secret|test))",
     _VERSION + rb"/chat/completions/" + _ID,
@@ -122,8 +119,7 @@ _FREE_POSTS = (
     rb"/messages/batches/" + _ID + rb"/cancel",
     _VERSION + rb"/(?:batches|batch/jobs|dreams|responses|interactions|fine_tuning/jobs|chatkit/sessions)/[^/]+/cancel",
     _VERSION + rb"/fine_tuning/(?:alpha/graders/validate|jobs/" + _ID + rb"/(?:pause|resume))",
-    _VERSION + rb"/evals/" + _ID + rb"/runs/" + _ID + rb"(?:/cancel)?",
-    _VERSION + rb"/threads/" + _ID + rb"/runs/" + _ID + rb"/cancel",
+    _VERSION + rb"/(?:evals|threads)/" + _ID + rb"/runs/" + _ID + rb"(?:/cancel)?",
     _VERSION + rb"/(?:[a-zA-Z_]+/[^/]+/)*(?:batches|operations|batchPredictionJobs)/[^/:]+:cancel",
     # Ollama's own models.
     rb"^/api/(?:show|pull|push|create|copy|delete)",

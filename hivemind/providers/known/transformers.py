@@ -6,9 +6,10 @@ PROVIDER = Provider(
     name="transformers",
     signs=(
         Sign(
-            path="/openapi.json",
-            text='"/load_model"',
-            example='{"openapi":"3.1.0","info":{"title":"FastAPI"},"paths":{"/v1/responses":{},"/load_model":{}}}',
+            # Not its description, during whose making LiteLLM's proxy, asked for its own, stands still.
+            path="/load_model",
+            text=r'^\{"detail":"Method Not Allowed"\}$',
+            example='{"detail":"Method Not Allowed"}',
             source="transformers 5.24.0, cli/serving/server.py",
             seen="2026-11",
         ),
