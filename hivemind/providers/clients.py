@@ -150,6 +150,7 @@ PROGRAMS: tuple[_Program, ...] = (
     _program("^(?:Async)?(?:Azure)?OpenAI/", "openai-sdk", _PYTHON_S, _OPENAI),
     _program(r"^google-genai-sdk/\S+ gl-node/", "google-sdk", _NODE_S, _GOOGLE),
     _program("^google-genai-sdk/", "google-sdk", None, _GOOGLE),
+    _program("^(?:node|undici)$", "", _NODE_S, UNKNOWN),  # its own fetch, as Genkit's and LangChain's for Google
     _program("^ollama-js/", "ollama-sdk", _NODE_S, _OLLAMA),
     _program("^ollama-python/", "ollama-sdk", None, _OLLAMA),
 )
@@ -251,13 +252,12 @@ def _patience(program: Client, values: dict[str, str]) -> float | None:
     """
     names = ("x-stainless-read-timeout", "x-stainless-timeout")
     stated = next((found for name in names if (found := parse_number(values.get(name, "")))), None)
-    python = values.get("x-stainless-lang") == "python"
-    if stated is None and python:
-        return None  # they leave it out where they have none
+    language = values.get("x-stainless-lang")
+    known = _NODE_S if language == "js" else program.patience_s
     if stated is None or stated <= 0:
-        return program.patience_s
+        return None if stated is None and language == "python" else known  # they leave it out where they have none
     tolerated = max(stated - 10.0, stated * 0.8)
-    limit = None if python else program.patience_s
+    limit = None if language == "python" else known
     return tolerated if limit is None else min(tolerated, limit)
 
 

@@ -41,6 +41,7 @@ AGENTS = [
     ("google-genai-sdk/2.32.0 gl-node/v22", "google-sdk", 290.0, 59, 59),
     ("ollama-python/0.6.3 (x86_64 linux) Python/3.11", "ollama-sdk", None, 59, 59),
     ("ollama-js/0.6.4 (x64 linux Node.js/v22)", "ollama-sdk", 290.0, 59, 59),
+    ("node", "", 290.0, 59, 59),
     ("curl/8.0", "", None, 59, 59),
     ("Bun/1.4.0", "", None, 59, 59),
 ]
@@ -50,6 +51,8 @@ def test_an_sdk_that_is_known_by_its_generator() -> None:
     """An error event ends it, so none is begun a stream before its patience needs it."""
     groq = client(user_agent="Groq/Python 1.7.0", x_stainless_lang="python", x_stainless_read_timeout="60")
     assert (groq.silent_s, client(user_agent="Groq/Python 1.7.0").silent_s) == (50.0, 0.0)
+    for user_agent in ("Agents/JavaScript 0.20.0", "langchainjs-openai/1.0.0", "Groq/JS 1.1.2"):  # on Node
+        assert client(user_agent=user_agent, x_stainless_lang="js").silent_s == 290.0
 
 
 @pytest.mark.parametrize(("user_agent", "name", "patience_s", "least_s", "longest_s"), AGENTS)
