@@ -150,7 +150,7 @@ PROGRAMS: tuple[_Program, ...] = (
     _program("^(?:Async)?(?:Azure)?OpenAI/", "openai-sdk", _PYTHON_S, _OPENAI),
     _program(r"^google-genai-sdk/\S+ gl-node/", "google-sdk", _NODE_S, _GOOGLE),
     _program("^google-genai-sdk/", "google-sdk", None, _GOOGLE),
-    _program("^(?:node|undici)$", "", _NODE_S, UNKNOWN),  # its own fetch, as Genkit's and LangChain's for Google
+    _program("^(?:node|undici)$", "", _NODE_S, _CAREFUL),  # its own fetch, as Ax's, and Genkit's for Google
     _program("^ollama-js/", "ollama-sdk", _NODE_S, _OLLAMA),
     _program("^ollama-python/", "ollama-sdk", None, _OLLAMA),
 )

@@ -51,7 +51,7 @@ def test_an_sdk_that_is_known_by_its_generator() -> None:
     """An error event ends it, so none is begun a stream before its patience needs it."""
     groq = client(user_agent="Groq/Python 1.7.0", x_stainless_lang="python", x_stainless_read_timeout="60")
     assert (groq.silent_s, client(user_agent="Groq/Python 1.7.0").silent_s) == (50.0, 0.0)
-    for user_agent in ("Agents/JavaScript 0.20.0", "langchainjs-openai/1.0.0", "Groq/JS 1.1.2"):  # on Node
+    for user_agent in ("node", "Agents/JavaScript 0.20.0", "langchainjs-openai/1.0.0", "Groq/JS 1.1.2"):
         assert client(user_agent=user_agent, x_stainless_lang="js").silent_s == 290.0
 
 
