@@ -25,6 +25,7 @@ from hivemind.journal.records import Gap, RequestBody
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority
 
+pytestmark = pytest.mark.e2e
 Play = Callable[..., Player]
 
 

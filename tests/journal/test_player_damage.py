@@ -23,6 +23,7 @@ from hivemind.journal.index.index import index_path
 from hivemind.journal.index.player import Player
 from hivemind.journal.read.reader import open_journal
 
+pytestmark = pytest.mark.e2e
 LINES = [line_of(BEGAN), *(line_of(event) for event in some(count=250))]
 
 

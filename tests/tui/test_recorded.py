@@ -19,6 +19,8 @@ from hivemind_tui.__main__ import main as program
 from hivemind_tui.replay_app import ReplayRoom
 from hivemind_tui.sources.replay import ReplaySource
 
+pytestmark = pytest.mark.e2e
+
 
 def test_without_a_screen_it_is_lines_and_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The log as it was, then what became of each agent; nothing on standard error."""

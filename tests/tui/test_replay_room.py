@@ -28,6 +28,7 @@ from hivemind_tui.sources.playback import KINDS, READ_ONLY
 from hivemind_tui.sources.replay import ReplaySource
 from hivemind_tui.widgets.line_table import Panel
 
+pytestmark = pytest.mark.e2e
 WIDE, NARROW = (160, 45), (80, 24)
 
 
