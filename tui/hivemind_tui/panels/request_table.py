@@ -12,7 +12,7 @@ from hivemind.world.snapshot import RequestView, TicketView
 from hivemind_tui.render.bars import bar, ending, times_of_day
 from hivemind_tui.render.format import clock, percent
 from hivemind_tui.render.glyphs import PHASES, PRIORITIES, gate_sign, sign
-from hivemind_tui.render.pen import Pen, Span
+from hivemind_tui.render.pen import Pen, Span, call
 from hivemind_tui.render.phases import phases_of, prefill
 from hivemind_tui.render.table import GAP, Column, Placed, Rows, Table, heads, scrolling, sorted_by
 from hivemind_tui.render.table import render as render_table
@@ -131,7 +131,7 @@ def _rows(view: View) -> Rows[RequestView]:
     order = view.requests_order
 
     def link(request: RequestView) -> str:
-        return f"app.pick_request({request.ticket})"
+        return call("app.pick", "ticket", request.ticket)
 
     return Rows(view.listed, view.request, order.sort, order.reverse, link=link)
 
@@ -214,7 +214,7 @@ def render_around(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     beside.sort(key=lambda each: each[:2])
     nearest = sorted((each for *_, each in beside[: max(1, rows - 1)]), key=lambda each: -each.arrived_at)
     columns = _table(now, view.snapshot.wall - now)
-    shown = Rows(tuple(nearest), one, link=lambda each: f"app.pick_request({each.ticket})")
+    shown = Rows(tuple(nearest), one, link=lambda each: call("app.pick", "ticket", each.ticket))
     body = _waterfall(view, columns, shown, shown.items, cells, pen, named=True)
     overlap = sum(not alone for alone, *_ in beside) - 1
     note = join(f"{overlap:,} at the same time", "  ".join(pen.worded(p)[0] for p in PHASES.values()))
