@@ -7,17 +7,19 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
+from operator import attrgetter
 
 from hivemind.agent_names import fold
 from hivemind.cli import client
 from hivemind.cli.operator.budget import budget_share
 from hivemind.cli.plugin import Command
-from hivemind.console import print_note, printable
+from hivemind.console import printable
 from hivemind.errors import UsageError
 from hivemind.scheduler.commands import some
 from hivemind.text.humanise import count, did_you_mean, dollars, exit_text, moment, short_duration
 from hivemind.text.table import Cell, TextColumn, lines, width
-from hivemind.world.order import gravest_first
+from hivemind.text.trees import in_tree, tree_lines
+from hivemind.world.order import gravest_first, parents
 from hivemind.world.snapshot import AGENT_STATES, AgentView
 
 _PATTERN = re.compile(r"[*?\[]")
@@ -62,13 +64,12 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("names", metavar="NAME", nargs="*", help="only these; 'ann*' is every name that begins so [all]")
     add("--state", metavar="|".join(_SHOWN_STATES), action="append", default=[], help=_STATE_HELP)
-    add("--limit", metavar="N", help="at most N rows; standard error says how many more there are")
     add("--tree", action="store_true", help="each under the agent that started it")
     client.add_flags(parser)
 
 
 def _run(namespace: argparse.Namespace) -> int:
-    states, limit = _states(namespace.state), _limit(namespace.limit)
+    states = _states(namespace.state)
     seen = client.find_proxy(namespace).world().snapshot.agents
     agents = [
         agent
@@ -76,17 +77,9 @@ def _run(namespace: argparse.Namespace) -> int:
         if not states or states & {_state(agent), agent.running and "running"}
     ]
     rows = list(_in_order(agents, tree=namespace.tree))
-    more = 0 if limit is None else max(0, len(rows) - limit)
-    if more:
-        rows = rows[:limit]
-        kept = {agent.name for agent, _ in rows}
-        agents = [agent for agent in agents if agent.name in kept]
     none = "no agent matches" if seen else "no agent was seen yet"
     text = _table(rows) if rows else [none]
-    code = client.print_answer(namespace, agents, text)
-    if more:
-        print_note(f"{more:,} more, which --limit leaves out")
-    return code
+    return client.print_answer(namespace, agents, text)
 
 
 def _states(given: Iterable[str]) -> set[str]:
@@ -97,12 +90,6 @@ def _states(given: Iterable[str]) -> set[str]:
     for word in sorted(found.difference(AGENT_STATES, _SHOWN_STATES)):
         raise UsageError(f"--state {word[:40]}: there is no such; there are {', '.join(_SHOWN_STATES)}")
     return found
-
-
-def _limit(given: str | None) -> int | None:
-    if given is not None and not re.fullmatch("0*[1-9][0-9]{0,8}", given):
-        raise UsageError(f"--limit {given[:40]}: must be a whole number from 1")
-    return None if given is None else int(given)
 
 
 def _named(agents: Sequence[AgentView], wanted: Sequence[str]) -> list[AgentView]:
@@ -167,26 +154,9 @@ def _state(agent: AgentView) -> str:
 
 
 def family(agents: list[AgentView]) -> Iterator[tuple[AgentView, str]]:
-    """Every agent once, under the one that started it, with the lines of the tree before it; a ring of parents,
-    which only wrong claims of clients make, begins with the agent seen first."""
-    names = {agent.name for agent in agents}
-    children: dict[str | None, list[AgentView]] = {}
-    for agent in agents:
-        children.setdefault(agent.parent if agent.parent in names else None, []).append(agent)
-    seen: set[str] = set()
-    for root in (*children.get(None, []), *agents):
-        # Without recursion: a chain of agents may be longer than Python's stack.
-        left = [(root, "", "")]
-        while left:
-            agent, before, below = left.pop()
-            if agent.name in seen:
-                continue
-            seen.add(agent.name)
-            yield agent, before
-            own = [child for child in children.get(agent.name, []) if child.name not in seen]
-            for place, child in reversed(list(enumerate(own))):
-                last = place == len(own) - 1
-                left.append((child, below + ("└ " if last else "├ "), below + ("  " if last else "│ ")))
+    """Every agent once, under the one that started it, with the lines of the tree before it."""
+    for agent, lasts in in_tree(agents, attrgetter("name"), parents(agents)):
+        yield agent, tree_lines(lasts)
 
 
 command = Command(_configure, _run)
