@@ -25,8 +25,6 @@ _REMOVED: Mapping[str, Mapping[str, str]] = {
         "--plan": "`benchmarks.planned` of the source answers with calls of tools",
         "--speed": "`benchmarks.planned` of the source has a clock that runs faster",
     },
-    "hivemind agents": {"--limit": "`| head -20` prints the first rows, which are those that need a look"},
-    "hivemind budget": {"--per": "the amount says it: 200k/day, 5usd/month"},
     "hivemind checkpoints": {"--keep": _KEPT, "--older-than": _KEPT},
     "hivemind journal show": {"--follow": _LOGS, "-f": _LOGS},
     "hivemind journal stats": {"--by": _COSTS, "--csv": _COSTS, "--last": _COSTS},

@@ -12,7 +12,7 @@ from agents.kept import AT, BODY, keep
 from program import called
 from trusted import trusted_settings
 
-from hivemind.cli.agents.checkpoint import facts, table
+from hivemind.cli.agents.checkpoint import facts, table, transcript
 from hivemind.store.checkpoints import ClientSession, folder_in, listed, read
 
 PLAIN = {key: value for key, value in os.environ.items() if not key.upper().startswith("HIVEMIND")}
@@ -69,7 +69,7 @@ def test_shown(tmp_path: Path, name: str | None) -> None:
         "120 tokens, $0.50 in its last run; 1,120 tokens, $4.50 (and 20 tokens without a known price) in all",
         "alice's budget: 120 of 100 tokens used this run",
         *("n.lint is running, high priority; attempt 1; n.test waits for it", "  exit code 1", "agent --go", "/work"),
-        *("POST /v1/messages to lab by claude-code for m", '"content": "hi there"'),
+        *("POST /v1/messages to lab by claude-code for m", "user: hi there"),
     ):
         assert told in out
 
@@ -160,6 +160,59 @@ def test_a_signal(tmp_path: Path) -> None:
     text = "\n".join(facts(read(kept), time.time()))
     assert "session      s-1 of codex" in text
     assert "killed by SIGKILL" in text
+
+
+@pytest.mark.parametrize(
+    ("body", "lines"),
+    [
+        (
+            {
+                "system": [{"type": "text", "text": "be kind"}],
+                "messages": [
+                    {"role": "user", "content": "hi\nthere"},
+                    {
+                        "role": "assistant",
+                        "content": [
+                            {"type": "text", "text": "I look"},
+                            {"type": "tool_use", "id": "t", "name": "ls", "input": {"path": "/"}},
+                        ],
+                    },
+                    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "bin"}]},
+                ],
+            },
+            [
+                *("system: be kind", "user: hi", "  there", "assistant: I look"),
+                '  [tool_use] {"id":"t","name":"ls","input":{"path":"/"}}',
+                'user: [tool_result {"tool_use_id":"t"}] bin',
+            ],
+        ),
+        (
+            {
+                "instructions": "be kind",
+                "input": [
+                    {"role": "user", "content": [{"type": "input_text", "text": "hi"}]},
+                    {"type": "function_call", "name": "ls", "arguments": "{}"},
+                ],
+            },
+            ["system: be kind", "user: hi", 'function_call: [function_call {"name":"ls"}] {}'],
+        ),
+        ({"input": "hi"}, ["user: hi"]),
+        ({"prompt": "once", "model": "m"}, ["user: once"]),
+        (
+            {"contents": [{"role": "user", "parts": [{"text": "hi"}, {"inlineData": {"data": "x"}}]}]},
+            ["user: hi", '  {"inlineData":{"data":"x"}}'],
+        ),
+        (
+            {"messages": [{"role": "assistant", "content": None, "tool_calls": [{"id": "c"}]}]},
+            ['assistant: {"content":null,"tool_calls":[{"id":"c"}]}'],
+        ),
+        ([1, 2], ["[", "  1,", "  2", "]"]),
+        ({"messages": 3}, ["{", '  "messages": 3', "}"]),
+    ],
+)
+def test_transcript(body: object, lines: list[str]) -> None:
+    """Conversations of every API read the same way, and nothing in them is lost."""
+    assert transcript(json.dumps(body).encode()) == lines
 
 
 def test_prune(tmp_path: Path) -> None:

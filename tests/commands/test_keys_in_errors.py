@@ -62,7 +62,7 @@ WRONG = (
     *("{}", "run --priority {} -- true", "run --budget {} -- true", "run --budget 5usd/{} -- true"),
     *("run --cwd {} -- true",),
     *("run --covers {} -- true", "run --report {}/a -- true", "batch {}", "batch {}.yaml --check", "setup {}"),
-    *("completion {}", "set {} 1", "set rpm {}", "set priority ann {}", "budget ann {}", "budget ann 5 --covers {}"),
+    *("completion {}", "set {} 1", "set rpm {}", "set priority ann {}", "budget ann {}", "budget ann 5 --per {}"),
     *("journal show {}", "journal show {}/{}", "journal show {}.jsonl --event {}", "journal import {}", "report {}"),
     *("what-if {} --set a=1", "tune {} --goal x", "replay {} --against x", "status --attach {}", "status --port {}"),
     *("tasks submit {} --tokens {}", "tasks submit a --priority {}", "tasks submit a --after {},{}"),

@@ -103,21 +103,25 @@ async def test_agents(tmp_path: Path, golden: Golden) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "names"),
+    ("flags", "names", "more"),
     [
-        ("--state running", ["bob", "ann.other", "ann.helper.third"]),
-        ("--state idle --state died", ["ann.helper", "ann"]),
-        ("--state died,RUNNING", ["ann.helper", "bob", "ann.other", "ann.helper.third"]),
-        ("--state stopped", ["bob"]),
-        ("ann", ["ann"]),
-        ("BOB Ann.H*", ["ann.helper", "bob", "ann.helper.third"]),
-        ("ann.* --state died --tree", ["ann.helper"]),
-        ("*.other [b]ob", ["bob", "ann.other"]),
-        ("zoe*", []),
+        ("--state running", ["bob", "ann.other", "ann.helper.third"], 0),
+        ("--state idle --state died", ["ann.helper", "ann"], 0),
+        ("--state died,RUNNING", ["ann.helper", "bob", "ann.other", "ann.helper.third"], 0),
+        ("--state stopped", ["bob"], 0),
+        ("ann", ["ann"], 0),
+        ("BOB Ann.H*", ["ann.helper", "bob", "ann.helper.third"], 0),
+        ("ann.* --state died --tree", ["ann.helper"], 0),
+        ("*.other [b]ob", ["bob", "ann.other"], 0),
+        ("--limit 2", ["ann.helper", "ann"], 3),
+        ("--limit 5", ["ann.helper", "ann", "bob", "ann.other", "ann.helper.third"], 0),
+        ("--tree --limit 2", ["ann", "ann.helper"], 3),
+        ("ann.* --limit 1", ["ann.helper"], 2),
+        ("zoe*", [], 0),
     ],
 )
-async def test_some_agents(tmp_path: Path, flags: str, names: list[str]) -> None:
-    """By state, name and process: the same in the table and as JSON."""
+async def test_some_agents(tmp_path: Path, flags: str, names: list[str], more: int) -> None:
+    """By state, name and process, and the first ones alone: the same in the table and as JSON."""
     async with desk(tmp_path) as at:
         steer = at.proxy.proxy.apply
         for child in ("ann.helper", "ann.other"):
@@ -128,7 +132,7 @@ async def test_some_agents(tmp_path: Path, flags: str, names: list[str]) -> None
         steer(StopAgent("bob", stopped=True), "test")
         table, told = await at.run(f"agents {flags}"), await at.run(f"agents {flags} --json")
     assert (table.code, told.code) == (0, 0)
-    assert table.err == told.err == ""
+    assert table.err == told.err == (f"hivemind: {more} more, which --limit leaves out\n" if more else "")
     assert sorted(agent["name"] for agent in json.loads(told.out)) == sorted(names)
     if names:
         assert [line.lstrip("├└│ ").split()[0] for line in table.out.splitlines()[1:]] == names
@@ -181,6 +185,8 @@ async def test_a_pipe_gets_everything(tmp_path: Path) -> None:
             " queued, held, pending, spent, stopped, died, refused, idle, ended, running",
         ),
         ("agents --state=", 2, "--state : there is no such; there are hung, streaming,"),
+        ("agents --limit 0", 2, "--limit 0: must be a whole number from 1"),
+        ("agents --limit many", 2, "--limit many: must be a whole number from 1"),
         ("status --attach http://127.0.0.1:9", 1, "no proxy at http://127.0.0.1:9: nothing listens there"),
         ("status --attach http://nowhere.invalid", 1, "no proxy at http://nowhere.invalid: "),
     ],

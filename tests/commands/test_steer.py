@@ -128,7 +128,7 @@ async def test_tasks_are_steered(tmp_path: Path) -> None:
 async def test_budgets(tmp_path: Path, golden: Golden) -> None:
     """Set, raised, shown, taken away; of an agent or of all."""
     async with desk(tmp_path) as at:
-        assert (await at.does("budget ann 200k/day")).startswith("ann: 200,000 tokens a day; ")
+        assert (await at.does("budget ann 200k --per day")).startswith("ann: 200,000 tokens a day; ")
         assert (await at.does("budget ann +50k")).startswith("ann: 250,000 tokens a day; ")
         assert (await at.does("budget bob $5/ever --covers subtree")).startswith(
             "bob: $5.00 in all with all that it starts;"
@@ -166,7 +166,7 @@ async def test_the_new_state_as_json(tmp_path: Path) -> None:
         assert (await after("stop ann"))["stopped"] is True
         assert (await after("release ann"))["stopped"] is False
         assert (await after("set priority bob low"))["priority"] == "low"
-        budget = await after("budget ann 5k/day")
+        budget = await after("budget ann 5k --per day")
         assert (budget["agent"], budget["budget"]["tokens"], budget["budget"]["per"]) == ("ann", 5_000, "day")
         assert (await after("budget ann none"))["budget"] is None
         assert (await after("budget --pool 1k"))["budget"]["tokens"] == 1_000
@@ -206,10 +206,10 @@ async def test_the_new_state_as_json(tmp_path: Path) -> None:
             "a budget is from 1 to 1,000,000,000,000,000 tokens; type none for no budget; in a shell"
             " write 5usd, or quote '$5'",
         ),
+        ("budget ann 5k/day --per run", 2, "5k/day says day, and --per says run; say one of them"),
         ("budget ann +5k", 2, "ann has no budget in tokens to add to; say how much in all"),
         ("budget --pool +$5", 2, "the pool has no budget in dollars to add to; say how much in all"),
-        ("budget ann --covers subtree", 2, "say how much, as in hivemind budget alice 200k --covers subtree"),
-        ("budget ann 5k --per day", 2, "--per: is no longer a flag; the amount says it: 200k/day, 5usd/month"),
+        ("budget ann --per day", 2, "say how much, as in hivemind budget alice 200k --per day"),
         ("budget --pool 5k --covers subtree", 2, "--covers is for an agent's budget; the pool covers all"),
         ("budget pool 5k --covers subtree", 2, "--covers is for an agent's budget; the pool covers all"),
         ("budget --pool ann 5k", 2, "say whose budget and how much, as in hivemind budget alice 200k, or --pool 2M"),

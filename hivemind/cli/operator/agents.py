@@ -13,7 +13,7 @@ from hivemind.agent_names import fold
 from hivemind.cli import client
 from hivemind.cli.operator.budget import budget_share
 from hivemind.cli.plugin import Command
-from hivemind.console import printable
+from hivemind.console import print_note, printable
 from hivemind.errors import UsageError
 from hivemind.scheduler.commands import some
 from hivemind.text.humanise import count, did_you_mean, dollars, exit_text, moment, short_duration
@@ -64,12 +64,13 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("names", metavar="NAME", nargs="*", help="only these; 'ann*' is every name that begins so [all]")
     add("--state", metavar="|".join(_SHOWN_STATES), action="append", default=[], help=_STATE_HELP)
+    add("--limit", metavar="N", help="at most N rows; standard error says how many more there are")
     add("--tree", action="store_true", help="each under the agent that started it")
     client.add_flags(parser)
 
 
 def _run(namespace: argparse.Namespace) -> int:
-    states = _states(namespace.state)
+    states, limit = _states(namespace.state), _limit(namespace.limit)
     seen = client.find_proxy(namespace).world().snapshot.agents
     agents = [
         agent
@@ -77,9 +78,17 @@ def _run(namespace: argparse.Namespace) -> int:
         if not states or states & {_state(agent), agent.running and "running"}
     ]
     rows = list(_in_order(agents, tree=namespace.tree))
+    more = 0 if limit is None else max(0, len(rows) - limit)
+    if more:
+        rows = rows[:limit]
+        kept = {agent.name for agent, _ in rows}
+        agents = [agent for agent in agents if agent.name in kept]
     none = "no agent matches" if seen else "no agent was seen yet"
     text = _table(rows) if rows else [none]
-    return client.print_answer(namespace, agents, text)
+    code = client.print_answer(namespace, agents, text)
+    if more:
+        print_note(f"{more:,} more, which --limit leaves out")
+    return code
 
 
 def _states(given: Iterable[str]) -> set[str]:
@@ -90,6 +99,12 @@ def _states(given: Iterable[str]) -> set[str]:
     for word in sorted(found.difference(AGENT_STATES, _SHOWN_STATES)):
         raise UsageError(f"--state {word[:40]}: there is no such; there are {', '.join(_SHOWN_STATES)}")
     return found
+
+
+def _limit(given: str | None) -> int | None:
+    if given is not None and not re.fullmatch("0*[1-9][0-9]{0,8}", given):
+        raise UsageError(f"--limit {given[:40]}: must be a whole number from 1")
+    return None if given is None else int(given)
 
 
 def _named(agents: Sequence[AgentView], wanted: Sequence[str]) -> list[AgentView]:

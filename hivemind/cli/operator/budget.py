@@ -39,6 +39,9 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         help="whose (pool: as --pool), and how much: 200k, 5usd, 5usd/day, 200k,5usd, +50k, none",
     )
     parser.add_argument("--pool", action="store_true", help="the budget of all agents together")
+    parser.add_argument(
+        "--per", choices=("run", "day", "month", "ever"), help="what it counts [as before, else budget.per]"
+    )
     parser.add_argument("--covers", choices=("agent", "subtree"), help="the agent alone, or what it starts too")
     client.add_flags(parser)
 
@@ -54,8 +57,8 @@ def _run(namespace: argparse.Namespace) -> int:
         raise UsageError("--covers is for an agent's budget; the pool covers all")
     if words:
         return _set(namespace, agent, words[0])
-    if namespace.covers:
-        raise UsageError("say how much, as in hivemind budget alice 200k --covers subtree")
+    if namespace.per or namespace.covers:
+        raise UsageError("say how much, as in hivemind budget alice 200k --per day")
     proxy = client.find_proxy(namespace)
     if namespace.pool or agent is not None:
         budget = changes.stands(proxy, agent)
@@ -135,11 +138,14 @@ def _set(namespace: argparse.Namespace, agent: str | None, text: str) -> int:
         wanted = parse_budget(text)
     except ValueError as error:
         raise UsageError(f"{error}{shell_hint(text)}") from None
+    if wanted.per is not None and namespace.per not in (None, wanted.per):
+        raise UsageError(f"{text.strip()[:40]} says {wanted.per}, and --per says {namespace.per}; say one of them")
     proxy = client.find_proxy(namespace)
     if wanted.more:
         wanted = _raised(wanted, changes.stands(proxy, agent), agent)
-    given = {"tokens": wanted.tokens, "dollars": wanted.dollars, "per": wanted.per, "covers": namespace.covers}
-    done = proxy.command("SetBudget", agent=agent, **given)
+    per = wanted.per or namespace.per
+    given = {"agent": agent, "tokens": wanted.tokens, "dollars": wanted.dollars, "per": per, "covers": namespace.covers}
+    done = proxy.command("SetBudget", **given)
     shown = [] if client.wants_json(namespace) else one(changes.stands(proxy, agent))
     return changes.print_change(namespace, proxy, done, shown)
 
