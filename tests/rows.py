@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import Any
 
 import pytest
-from _pytest.mark.structures import ParameterSet
+from _pytest.mark.structures import ParameterSet, get_unpacked_marks
 
 _Row = tuple[str, dict[str, Any]]
 _LONGEST = 200
@@ -27,8 +27,9 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
     if not (isinstance(collector, pytest.Module) and isinstance(obj, FunctionType) and name.startswith("test_")):
         return None
     marks: list[pytest.Mark] = getattr(obj, "pytestmark", [])
-    special = vars(obj).keys() - {"pytestmark"} or "usefixtures" in {mark.name for mark in marks}
-    if special or hasattr(collector.obj, "pytestmark") or inspect.iscoroutinefunction(obj):
+    around = get_unpacked_marks(collector.obj, consider_mro=False)
+    special = vars(obj).keys() - {"pytestmark"} or "usefixtures" in {mark.name for mark in (*marks, *around)}
+    if special or inspect.iscoroutinefunction(obj):
         return None
     if not collector.config.getoption("--forked"):
         return None

@@ -36,14 +36,12 @@ _NEXT_SHOWN = 6
 class BatchRunner(TaskRunner):
     """One runner's work on a batch."""
 
-    def __init__(
-        self, context: BatchContext, runner: str, limit: int, clock: Callable[[], float], *, watched: bool = False
-    ) -> None:
-        """`runner`: its name in claims; `limit`: tasks at once; `watched`: show the usage of running tasks."""
-        super().__init__(context, runner, limit, clock)
+    def __init__(self, context: BatchContext, limit: int, *, watched: bool = False) -> None:
+        """`limit`: tasks at once; `watched`: show the usage of running tasks."""
+        super().__init__(context, limit)
         self._context: BatchContext = context
         self._watched = watched
-        self._began = clock()
+        self._began = self._clock()
         self._states: dict[str, TaskState] = {}
         self._views: dict[str, TaskView] = {}
         self._late: set[str] = set()
@@ -167,9 +165,7 @@ _FIELDS = {"after": "after", "agent": "agent", "estimated_tokens": "estimate", "
 """Fields of a task that can't change once it is submitted, and their names in a plan."""
 
 
-async def begin(
-    context: BatchContext, runner: str, *, resume: bool, fresh: bool, retry_failed: bool
-) -> list[TaskState]:
+async def begin(context: BatchContext, *, resume: bool, fresh: bool, retry_failed: bool) -> list[TaskState]:
     """Begin the batch, or continue one that exists already, as the flags say. Return the tasks that an earlier runner
     had claimed, for this one to run.
 
@@ -200,7 +196,7 @@ async def begin(
             await _enter(context, resumed=False)
             await _submit(context, context.plan.specs())
         context.folder.note("deadlines", context.plan.deadlines())
-        context.folder.enlist(runner, RunnerNote(context.plan.path, context.session.about.run))
+        context.folder.enlist(context.runner, RunnerNote(context.plan.path, context.session.about.run))
     except cmd.Rejected as error:
         raise UsageError(f"{context.batch}: {error}") from None
     return [state for state in await context.tasks() if state.state == "running"]

@@ -24,6 +24,7 @@ import shutil
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -75,6 +76,9 @@ class RunnerContext:
     """Why the proxy can't be asked."""
     active: set[str] = field(default_factory=set)
     """Tasks whose process runs."""
+    # To the microsecond: a container that is started again within a second may give its program the same process id.
+    runner: str = field(default_factory=lambda: f"{datetime.now():%Y%m%dT%H%M%S%f}-{os.getpid()}")
+    """The name in claims."""
     _locks: dict[str, asyncio.Lock] = field(default_factory=dict)
 
     @property

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Coroutine, Iterable
 
 from hivemind.agents.batch_context import RunnerContext
 from hivemind.agents.batch_job import TaskRun
@@ -21,12 +21,11 @@ LOOK_EVERY_S = 1.0
 class TaskRunner(ABC):
     """One runner's work on tasks."""
 
-    def __init__(self, context: RunnerContext, runner: str, limit: int, clock: Callable[[], float]) -> None:
-        """`runner`: its name in claims; `limit`: tasks at once."""
+    def __init__(self, context: RunnerContext, limit: int) -> None:
+        """`limit`: tasks at once."""
         self._context = context
-        self._runner = runner
         self._limit = limit
-        self._clock = clock
+        self._clock = asyncio.get_running_loop().time
         self._claims = itertools.count(1)
         self._jobs: dict[str, TaskRun] = {}
         self._running: set[asyncio.Task[None]] = set()
@@ -77,7 +76,7 @@ class TaskRunner(ABC):
 
     async def _claim(self) -> TaskState | None:
         """Claim the next task; None: none is eligible. Raises: ControlError: the runner is to stop."""
-        claim, context = f"{self._runner}-{next(self._claims):06}", self._context
+        claim, context = f"{self._context.runner}-{next(self._claims):06}", self._context
         wanted = self._wanted(claim)
         while True:
             try:

@@ -19,7 +19,7 @@ import fcntl
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from hivemind.agents.batch_context import WHO, RunnerContext, RunnerFolder, RunnerNote
@@ -78,20 +78,12 @@ class WorkFolder(RunnerFolder):
 class Worker(TaskRunner):
     """A runner of whatever tasks are submitted outside of batches."""
 
-    def __init__(
-        self,
-        context: RunnerContext,
-        folder: WorkFolder,
-        runner: str,
-        limit: int,
-        clock: Callable[[], float],
-        idle_exit_s: float | None,
-    ) -> None:
+    def __init__(self, context: RunnerContext, folder: WorkFolder, limit: int, idle_exit_s: float | None) -> None:
         """`idle_exit_s`: end if nothing ran for so long; None: never."""
-        super().__init__(context, runner, limit, clock)
+        super().__init__(context, limit)
         self._folder = folder
         self._idle_exit_s = idle_exit_s
-        self._busy_at = clock()
+        self._busy_at = self._clock()
         self._seen: set[str] = set()
         """Claims of other runners that were taken over."""
 
@@ -100,13 +92,13 @@ class Worker(TaskRunner):
         await self._run(())
 
     def _wanted(self, claim: str) -> ClaimRequest:
-        return ClaimRequest(claim, None, WHO, self._runner)
+        return ClaimRequest(claim, None, WHO, self._context.runner)
 
     def _is_over(self) -> bool:
         return self._idle_exit_s is not None and self._clock() - self._busy_at >= self._idle_exit_s
 
     async def _look_once(self) -> None:
-        jobs = list(self._jobs.values())
+        jobs, own = list(self._jobs.values()), self._context.runner
         found = (await self._context.session.ask(lambda client: client.tasks(running=True))).tasks
         states = {state.spec.id: state for state in found}
         check_jobs(jobs, states)
@@ -117,14 +109,14 @@ class Worker(TaskRunner):
             self._busy_at = self._clock()
         for state in found:
             runner = state.runner.rpartition("-")[0]
-            if runner == self._runner or state.runner in self._seen or self._folder.runner(state.runner) is None:
+            if runner == own or state.runner in self._seen or self._folder.runner(state.runner) is None:
                 continue
             if not self._context.stop.is_set() and self._folder.take_over(runner):
                 self._seen.add(state.runner)
                 self._take(TaskRun(self._context, state, taken_over=True))
 
     async def _keep(self) -> None:
-        present = ClaimRequest(self._runner, None, WHO, self._runner, wants=False)
+        present = ClaimRequest(self._context.runner, None, WHO, self._context.runner, wants=False)
         await self._context.session.ask(lambda client: client.claim(present))
 
     def _ended(self, name: str) -> None:

@@ -19,11 +19,12 @@ import msgspec
 
 from hivemind import __version__
 from hivemind import api_types as api
-from hivemind.control.codec import UNREADABLE, decode_named, decode_snapshot, decompressed, encode_named, to_plain
+from hivemind.control.codec import UNREADABLE, decode_named, decode_snapshot, encode_named, to_plain
 from hivemind.control.discovery import ProxyAddress, Token
 from hivemind.control.exchange import MOST_BYTES
 from hivemind.control.proof import LARGEST, Challenge, Unproven
 from hivemind.control.rights import Denied
+from hivemind.packing import decompressed
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.settings.write import Draft
 from hivemind.world.fleet import Fleet

@@ -8,7 +8,6 @@ numbers of :class:`~hivemind.scheduler.types.Priority`, 0 being the most urgent.
 
 from __future__ import annotations
 
-import sys
 from bisect import bisect_right
 from collections.abc import Mapping
 from functools import cache
@@ -23,11 +22,6 @@ from hivemind.infinity import Infinities
 from hivemind.records import names_of, replace
 from hivemind.scheduler.types import Priority
 from hivemind.world.snapshot import CurvePoint, LaneView, Snapshot
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
 
 T = TypeVar("T")
 
@@ -79,18 +73,6 @@ def _last(items: tuple[T, ...], count: int) -> tuple[T, ...]:
     if len(items) < count:
         raise OutOfSync(f"expected {count} items, and have {len(items)}")
     return items[len(items) - count :]
-
-
-def decompressed(data: bytes, most: int) -> bytes:
-    """Return what was compressed by Zstandard. Raises: ValueError: it wasn't, isn't whole or is longer than `most`."""
-    decoder = zstd.ZstdDecompressor()
-    try:
-        plain = decoder.decompress(data, most)
-    except zstd.ZstdError as error:
-        raise ValueError(str(error)) from None
-    if not decoder.eof:
-        raise ValueError(f"longer than {most} bytes, or not whole")
-    return plain
 
 
 def encode_named(value: object) -> bytes:

@@ -7,7 +7,6 @@ accepts it, and never cached.
 from __future__ import annotations
 
 import hmac
-import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,12 +15,8 @@ import msgspec
 from hivemind.api_types import OFF, PREFIX, ErrorBody
 from hivemind.control import proof
 from hivemind.control.rights import Denied, Principal
+from hivemind.packing import zstd
 from hivemind.store.token_file import ControlKey
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
 
 if TYPE_CHECKING:  # Starlette is imported when the control API is first used
     from starlette.types import ASGIApp, Receive, Scope, Send

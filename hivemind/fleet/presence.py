@@ -9,24 +9,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct
 
-from hivemind.control.codec import UNREADABLE, decode_snapshot, decompressed, snapshot_part
+from hivemind.control.codec import UNREADABLE, decode_snapshot, snapshot_part
 from hivemind.fleet.store import StoreError
+from hivemind.packing import decompressed, zstd
 from hivemind.records import replace
 from hivemind.redaction.text import identifier, label
 from hivemind.world.fleet import Member
 from hivemind.world.snapshot import AgentView, Snapshot
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
 
 _log = logging.getLogger(__name__)
 

@@ -92,14 +92,14 @@ def find(text: str, state_dir: Path) -> Path:
     if os.sep in text or (path.suffix == SUFFIX and os.path.exists(path)):
         return path
     folder = folder_in(state_dir)
-    journals = _parts_in(folder)
-    if text == LATEST and not journals and not (journals := _parts_in(demo_folder_in(state_dir))):
+    journals = parts_if_any(folder)
+    if text == LATEST and not journals and not (journals := parts_if_any(demo_folder_in(state_dir))):
         raise UsageError(f"{LATEST}: there are no journals in {folder}; a proxy leaves one unless it is told not to")
     named = part_of(text)
     if named is not None and named[1] in journals.get(named[0], {}):
         return journals[named[0]][named[1]]
     meant = by_beginning(journals)[:1] if text == LATEST else _beginning(text, journals)
-    if not meant and (demos := _parts_in(demo_folder_in(state_dir))):
+    if not meant and (demos := parts_if_any(demo_folder_in(state_dir))):
         meant, journals = _beginning(text, demos), journals | demos
     if len(meant) == 1:
         parts = journals[meant[0]]
@@ -112,7 +112,8 @@ def find(text: str, state_dir: Path) -> Path:
     raise UsageError(f"{_shown(text)}: no such journal{did_you_mean(text, journals) or f'; {known}'}")
 
 
-def _parts_in(folder: Path) -> dict[str, dict[int, Path]]:
+def parts_if_any(folder: Path) -> dict[str, dict[int, Path]]:
+    """Return :func:`parts_in`; nothing where there is no such folder. Raises: UsageError."""
     try:
         return parts_in(folder)
     except FileNotFoundError:

@@ -297,7 +297,8 @@ class Scheduler(Dispatcher):
         self.release_slot(lane, ticket, now, usage)
         self.forget(ticket)
         end = now, ticket.id, ticket.agent.name, lane.key, ticket.request.model, status, ticket.attempts, usage
-        duration_s, ttft_s = round(now - ticket.arrived_at, 6), round(now - ticket.granted_at, 6)
+        ttft_s = _in_micros(now - ticket.granted_at)
+        duration_s = ttft_s if ticket.arrived_at == ticket.granted_at else _in_micros(now - ticket.arrived_at)
         if whole and self.joins and len(events) == place:
             events.append(ev.AnsweredWhole(*end, duration_s, ttft_s, ticket.headed_s))
         else:
@@ -545,3 +546,8 @@ class Scheduler(Dispatcher):
         """Go on from what was saved (:func:`.persistence.restore`), which is to be saved anew."""
         persistence.restore(self, agents, tasks, in_flight, now, new_run=new_run)
         self.ledger.unsaved.add(POOL)
+
+
+def _in_micros(span_s: float) -> float:
+    """Return seconds in whole microseconds, so that a journal writes few digits; `round` takes three times as long."""
+    return (span_s * 1e6 + 0.5) // 1 / 1e6

@@ -154,7 +154,7 @@ def _dotenv_value(text: str) -> str:
 def unset(target: Target, *names: str, also: str = "") -> Snippet:
     """Take the variables away again."""
     where = f"To undo it, and {also}" if also else "To undo it"
-    return Snippet(where, shells.removed(target.shell, *names), "shell")
+    return Snippet(where, shells.removed(target.shell, *names))
 
 
 _NAME = "hivemind"
@@ -268,7 +268,7 @@ def copilot(target: Target) -> Steps:
             " Models of your own key can: in Copilot's command line, and in the chat of VS Code.",
         ),
         snippets=(
-            Snippet("For Copilot CLI, in the shell that starts it, with the model you want", "\n".join(lines), "shell"),
+            Snippet("For Copilot CLI, in the shell that starts it, with the model you want", "\n".join(lines)),
             in_json(
                 "In VS Code (1.122 or later): Chat: Manage Language Models, Add Models, Custom Endpoint; then in"
                 " chatLanguageModels.json, beside what is there",
@@ -320,7 +320,7 @@ def _past_hivemind(editor: str, target: Target, limit: str, note: str) -> Steps:
 
 def _in_its_terminal(editor: str, target: Target) -> Snippet:
     where = f"An agent that runs in {editor}'s terminal can be pointed at HiveMind; Claude Code, for one"
-    return Snippet(where, exports(target, "ANTHROPIC_BASE_URL"), "shell")
+    return Snippet(where, exports(target, "ANTHROPIC_BASE_URL"))
 
 
 _ANTHROPIC = """\
@@ -339,7 +339,7 @@ client = openai.OpenAI(base_url={url})"""
 def claude_code(target: Target) -> Steps:
     return Steps(
         snippets=(
-            Snippet(HERE, exports(target, "ANTHROPIC_BASE_URL"), "shell"),
+            Snippet(HERE, exports(target, "ANTHROPIC_BASE_URL")),
             in_json(
                 "Or for every session, in ~/.claude/settings.json, beside what is there",
                 {"env": {"ANTHROPIC_BASE_URL": target.base}},
@@ -383,12 +383,8 @@ def codex(target: Target) -> Steps:
     return Steps(
         snippets=(
             Snippet("In ~/.codex/config.toml, with model_provider above its first [table]", "\n".join(lines), "toml"),
-            Snippet(
-                "Then in another terminal, under another name",
-                "codex -c " + shells.filled(target.shell, another),
-                "shell",
-            ),
-            Snippet("Or for one session, with nothing in a file", codex_line(target), "shell"),
+            Snippet("Then in another terminal, under another name", "codex -c " + shells.filled(target.shell, another)),
+            Snippet("Or for one session, with nothing in a file", codex_line(target)),
         ),
         undo=Snippet("To undo it, take the lines out of config.toml again.", ""),
         needs="An OpenAI upstream, and the key in OPENAI_API_KEY; for a single session, a key saved with codex login"
@@ -415,7 +411,6 @@ def opencode(target: Target) -> Steps:
             Snippet(
                 "Or for one terminal, with a name of its own",
                 shells.exported(target.shell, "OPENCODE_CONFIG_CONTENT", inline),
-                "shell",
             ),
         ),
         undo=unset(target, "OPENCODE_CONFIG_CONTENT", also="take the entries out of opencode.json"),
@@ -431,7 +426,7 @@ def opencode(target: Target) -> Steps:
 def gemini(target: Target) -> Steps:
     return Steps(
         snippets=(
-            Snippet(HERE, exports(target, "GOOGLE_GEMINI_BASE_URL"), "shell"),
+            Snippet(HERE, exports(target, "GOOGLE_GEMINI_BASE_URL")),
             in_json(
                 "In ~/.gemini/settings.json, beside what is there; gemini -p doesn't start without it", GEMINI_SETTINGS
             ),
@@ -449,7 +444,7 @@ def aider(target: Target) -> Steps:
     names = ("ANTHROPIC_API_BASE", "OPENAI_API_BASE")
     return Steps(
         snippets=(
-            Snippet(HERE, exports(target, *names), "shell"),
+            Snippet(HERE, exports(target, *names)),
             dotenv(
                 "Or for every session, in .env at the root of the repository or in the home directory", target, *names
             ),
@@ -488,7 +483,7 @@ def cline(target: Target) -> Steps:
     url = shells.filled(target.shell, f"{target.base}/v1")
     line = f"cline auth -p openai -k {key} -b {url} -m gpt-5.4"
     return Steps(
-        snippets=(Snippet("In a shell, with the model you want", line, "shell"),),
+        snippets=(Snippet("In a shell, with the model you want", line),),
         undo=Snippet("To undo it, run cline auth again, without -b.", ""),
         needs="An OpenAI upstream, and the key in OPENAI_API_KEY. cline auth takes a URL for no other provider; in"
         " ~/.cline/data/settings/providers.json anthropic takes the same as baseUrl. cline's own account goes past"
@@ -511,7 +506,7 @@ def qwen_code(target: Target) -> Steps:
     }
     return Steps(
         snippets=(
-            Snippet(HERE, exports(target, "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"), "shell"),
+            Snippet(HERE, exports(target, "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL")),
             in_json(
                 "Or in ~/.qwen/settings.json, beside what is there, where each session is then named",
                 {"modelProviders": {"openai": [model]}, "outboundCorrelation": {"allowDynamicHeaderValues": True}},
@@ -533,7 +528,7 @@ def crush(target: Target) -> Steps:
     providers = {"anthropic": {"base_url": target.base}, "openai": {"base_url": f"{target.base}/v1"}}
     return Steps(
         snippets=(
-            Snippet(HERE, "\n".join(lines), "shell"),
+            Snippet(HERE, "\n".join(lines)),
             in_json(
                 "Or in crush.json of the project, or ~/.config/crush/crush.json for all of them",
                 {"$schema": "https://charm.land/crush.json", "providers": providers},
@@ -561,13 +556,12 @@ def generic(target: Target) -> Steps:
     headers = (f"x-api-key: {key}", "anthropic-version: 2023-06-01")
     return Steps(
         snippets=(
-            Snippet(HERE, exports(target, "ANTHROPIC_BASE_URL", "OPENAI_BASE_URL"), "shell"),
+            Snippet(HERE, exports(target, "ANTHROPIC_BASE_URL", "OPENAI_BASE_URL")),
             Snippet("Or in Python, with Anthropic's SDK", _ANTHROPIC.format(url=json.dumps(target.base)), "python"),
             Snippet("With OpenAI's SDK", _OPENAI.format(url=json.dumps(f"{target.base}/v1")), "python"),
             Snippet(
                 "To try it all the way to an Anthropic upstream",
                 shells.curl(target.shell, f"{target.base}/v1/models", *headers),
-                "shell",
             ),
         ),
         undo=unset(target, "ANTHROPIC_BASE_URL", "OPENAI_BASE_URL"),
@@ -587,7 +581,7 @@ def _framework(found: Framework) -> Client:
     def steps(target: Target) -> Steps:
         return Steps(
             snippets=(
-                Snippet(HERE, exports(target, *found.variables), "shell"),
+                Snippet(HERE, exports(target, *found.variables)),
                 Snippet("In Python, so that each agent of a crew is shown below that name", found.code, "python"),
             ),
             undo=unset(target, *found.variables),
@@ -607,7 +601,7 @@ def _server(found: ModelServer) -> Client:
             snippets=(
                 Snippet("To start it", found.start, "command"),
                 Snippet("HiveMind before it", f"hivemind proxy --upstream {found.url}", "command"),
-                Snippet("In the shell that starts an agent", exports(target, *variables), "shell"),
+                Snippet("In the shell that starts an agent", exports(target, *variables)),
             ),
             undo=unset(target, *variables),
             needs="No limits, no profile and no key: HiveMind recognises it. Clients with settings of their own are"
@@ -662,7 +656,7 @@ def instructions(client: Client, url: str, agent: str, token: bool, *, shell: Sh
     """
     target = Target(url, agent, token, shell)
     steps = client.steps(target)
-    check = Snippet("To check that the proxy answers", shells.curl(shell, f"{url}/_health"), "shell")
+    check = Snippet("To check that the proxy answers", shells.curl(shell, f"{url}/_health"))
     return Instructions(client, target, steps, check, tuple(_facts(client, target, steps)))
 
 

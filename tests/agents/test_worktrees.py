@@ -18,6 +18,8 @@ from program import Ended, called
 from hivemind.agents.worktrees import Base, Repository, WantedWorktree, Worktree, WorktreeError
 from hivemind.errors import UsageError
 
+pytestmark = pytest.mark.e2e
+
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Path:

@@ -19,7 +19,7 @@ from hivemind.records import replace
 from hivemind_mock.agents.agent import AgentConfig
 from hivemind_mock.provider.config import LatencyConfig, LimitConfig, MockConfig
 
-pytestmark = pytest.mark.usefixtures("at_a_shell", "foreseen_once")
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("at_a_shell", "foreseen_once")]
 
 
 @pytest.fixture(scope="module")

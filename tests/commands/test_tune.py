@@ -36,7 +36,7 @@ _BRIEF = ("--trials", "4", "--seeds", "4", "--knobs", "aimd.latency_target_s,ret
 
 Tuned = tuple[list[Recording], list[RecordedSettings], TuningResult]
 
-pytestmark = pytest.mark.usefixtures("at_a_shell")
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("at_a_shell")]
 
 
 @pytest.fixture(scope="module")

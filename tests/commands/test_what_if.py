@@ -17,7 +17,7 @@ from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import load
 from hivemind.lab.simulate.simulation import simulate
 
-pytestmark = pytest.mark.usefixtures("at_a_shell", "foreseen_once")
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("at_a_shell", "foreseen_once")]
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import pytest
 from benchmarks.fleet.simulation import Case, Crowd, Run, Simulation, worst_minute
 from hivemind.scheduler.types import Priority
 
+pytestmark = pytest.mark.e2e
 THREE = (Crowd(0, 30), Crowd(1, 15), Crowd(2, 5))
 URGENT = Crowd(2, 1, Priority.CRITICAL, thinks_s=5.0)
 

@@ -16,6 +16,7 @@ from benchmarks.fleet.simulation import Case, Crowd, Simulation
 from hivemind.fleet.messages import PROTOCOL, SyncReply, SyncReport
 from hivemind.scheduler.types import Priority
 
+pytestmark = pytest.mark.e2e
 KEY = "hm:lane:0123456789abcdef0123456789abcdef"
 SCRIPT = resources.files("hivemind.fleet").joinpath("allocator.lua").read_text("utf-8")
 SEED = "0a1b2c3d"

@@ -27,6 +27,7 @@ from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import LatencyConfig, MockConfig, ReplyConfig
 from hivemind_mock.provider.serve import serving as serving_app
 
+pytestmark = pytest.mark.e2e
 OUTPUT = 60
 """Tokens of each of the mock's answers."""
 BODY = (

@@ -19,6 +19,7 @@ from redis_server import RedisServer, running
 from upstream.scripted import serving
 from waiting import until
 
+pytestmark = pytest.mark.e2e
 LIMIT = 200
 Fault = Callable[[RedisServer], Awaitable[None]]
 

@@ -13,6 +13,8 @@ from waiting import until
 
 from hivemind.fleet.store import StoreError
 
+pytestmark = pytest.mark.e2e
+
 
 async def test_two_proxies_share_a_limit() -> None:
     upstream = Counting()

@@ -18,6 +18,7 @@ from hivemind.fleet.messages import SyncReport
 from hivemind.fleet.store import Fault, FleetStore, Script, ScriptRun, StoreError
 from hivemind.scheduler.lease import LaneReport, Lease, LeaseState
 
+pytestmark = pytest.mark.e2e
 AWAY = StoreError("the store isn't there", "refused", Fault.AWAY)
 UNREACHABLE = StoreError("the store can't be reached", "timeout", Fault.UNREACHABLE)
 

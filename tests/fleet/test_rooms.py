@@ -26,6 +26,8 @@ from hivemind.store.token_file import ControlKey
 from hivemind_tui.sources.base import Local, Source
 from hivemind_tui.sources.remote import AttachedSource
 
+pytestmark = pytest.mark.e2e
+
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,8 +84,6 @@ def _play(path: Path, *, indexed: bool) -> None:
         for share in (0.5, 0.0, 1.0):
             player.seek(player.begins_at + length * share)
             msgspec.json.encode(player.world.snapshot(player.at))
-            player.event_after(player.at)
-            player.event_before(player.at)
         player.overview(9)
         require(all(line.isprintable() for line in player.damage), "not lines", player.damage)
     finally:

@@ -29,6 +29,8 @@ from hivemind.journal.records import JournalBegan
 from hivemind.records import replace
 from hivemind.scheduler import events as ev
 
+pytestmark = pytest.mark.e2e
+
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,8 +23,8 @@ from hivemind.journal.index import player as player_module
 from hivemind.journal.index.player import Player
 from hivemind.journal.records import Gap, RequestBody
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.types import Priority
 
+pytestmark = pytest.mark.e2e
 Play = Callable[..., Player]
 
 
@@ -145,42 +145,6 @@ def test_marks_are_in_order(tmp_path: Path, play: Play) -> None:
     assert [mark.at for mark in marks] == sorted(mark.at for mark in marks)
 
 
-def test_single_events_are_told_in_words(tmp_path: Path, play: Play) -> None:
-    """What happened next and last, apart from what is measured only; several at one moment are told as one."""
-    arrived = ev.Arrived(1.0, 1, "ann", "up/1", "m", "m", Priority.NORMAL, True, 10, 20)
-    events = (
-        arrived,
-        ev.Granted(2.0, 1, "ann", "up/1", 1, 1.0),
-        ev.Sampled(2.5, ()),
-        ev.FirstContent(3.0, 1, "ann", "up/1", 1.0),
-        replace(arrived, at=3.0, ticket=2),
-        ev.Finished(9.0, 1, "ann", "up/1", "m", 200, 1, None, 8.0),
-    )
-    player = play(journal(tmp_path, events, ended=False))
-    found, text = player.event_after(1.0) or (0.0, "")
-    assert (found, "request 1 goes out" in text) == (2.0, True)
-    found, text = player.event_after(2.0) or (0.0, "")
-    assert (found, text.endswith(", and 1 more")) == (3.0, True)
-    assert (player.event_before(9.0) or (0.0, ""))[0] == 3.0
-    assert (player.event_before(2.9) or (0.0, ""))[0] == 2.0
-    assert player.event_after(9.0) is None
-    assert player.event_before(0.0) is None
-
-
-@pytest.mark.parametrize("with_index", [True, False])
-def test_events_are_found_far_from_the_beginning(tmp_path: Path, with_index: bool, play: Play) -> None:
-    """By the index or by looking for the moment, forwards and backwards alike."""
-    path = journal(tmp_path, some(), 2)
-    player = play(indexed(path) if with_index else path)
-    told = [event.at for event in some() if not isinstance(event, ev.Sampled)]
-    for at in (told[len(told) // 3], told[-1] - 0.001):
-        after, before = player.event_after(at), player.event_before(at)
-        assert after is not None
-        assert before is not None
-        assert after[0] == min(each for each in told if each > at)
-        assert before[0] == max(each for each in told if each < at)
-
-
 @pytest.fixture
 def live(tmp_path: Path) -> Iterator[tuple[Path, list[bytes]]]:
     """A journal of which half is written, by somebody who holds it, and the lines of the other half."""
@@ -299,4 +263,3 @@ def test_an_empty_run_has_one_moment(tmp_path: Path, play: Play) -> None:
     assert (player.begins_at, player.ends_at, player.at) == (0.0, 0.0, 0.0)
     player.seek(5.0)
     assert (player.world.snapshot(5.0).agents, player.marks, player.known_to) == ((), [], 1.0)
-    assert player.event_after(0.0) is None

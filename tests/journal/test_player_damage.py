@@ -23,6 +23,7 @@ from hivemind.journal.index.index import index_path
 from hivemind.journal.index.player import Player
 from hivemind.journal.read.reader import open_journal
 
+pytestmark = pytest.mark.e2e
 LINES = [line_of(BEGAN), *(line_of(event) for event in some(count=250))]
 
 
@@ -50,8 +51,6 @@ def walk(path: Path) -> None:
         for share in (0.5, 1.0, 0.2, 0.9):
             player.seek(player.begins_at + share * (player.ends_at - player.begins_at))
             player.world.snapshot(player.at)
-            player.event_after(player.at)
-            player.event_before(player.at)
         assert player.overview(5)
         assert all(isinstance(line, str) for line in player.damage)
 

@@ -9,7 +9,6 @@ import gzip
 import json
 import os
 import shutil
-import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -23,12 +22,8 @@ from hivemind.journal.files import find
 from hivemind.journal.importers.sources import Shelf, find_sources, tales_of
 from hivemind.journal.importers.told import without_copies
 from hivemind.journal.read.reader import open_journal
+from hivemind.packing import zstd
 from hivemind.scheduler import events as ev
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
 
 SESSIONS = HERE / "sessions"
 CODE, CODEX, PLAN = (SESSIONS / name for name in ("claude-code-2.1.332-a", "codex-0.171.0", "codex-0.171.0-plan"))

@@ -15,6 +15,7 @@ from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Failure, FailureKind, Request
 
+pytestmark = pytest.mark.e2e
 RECORDED_S = 300.0
 _OVERLOADED = Failure(FailureKind.OVERLOADED, True, 529)
 _NUMBERS = count(1)

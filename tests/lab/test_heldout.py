@@ -19,6 +19,7 @@ from hivemind.lab.simulate.simulation import simulate
 from hivemind.records import replace
 from hivemind.scheduler.types import Price
 
+pytestmark = pytest.mark.e2e
 RUN = replace(FiguresFold().figures(), wall_s=100.0, waited_s=40.0)
 
 

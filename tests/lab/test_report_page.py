@@ -19,6 +19,7 @@ from hivemind.lab.report import page
 from hivemind.lab.report.run import RecordedRun
 from hivemind.scheduler import events as ev
 
+pytestmark = pytest.mark.e2e
 VOID = {"meta", "link", "img", "br", "hr", "input"}
 
 

@@ -18,6 +18,8 @@ from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.simulate.simulation import simulate
 from hivemind.scheduler import events as ev
 
+pytestmark = pytest.mark.e2e
+
 
 def service_of(recording: Recording) -> Service:
     """Return the service of the only provider."""

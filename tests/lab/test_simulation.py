@@ -17,6 +17,7 @@ from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Usage
 from hivemind_mock.provider.config import LatencyConfig, LimitConfig, MockConfig
 
+pytestmark = pytest.mark.e2e
 _BY_NAME = {world.name: world for world in WORLDS}
 
 

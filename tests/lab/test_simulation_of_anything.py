@@ -30,6 +30,7 @@ from hivemind.scheduler.types import Priority
 from hivemind_mock.agents.agent import AgentConfig
 from hivemind_mock.provider.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig
 
+pytestmark = pytest.mark.e2e
 CHANGES = ("max_concurrency=1", "retry.max_attempts=1", "rpm=5", "features.admission=off")
 changes = st.lists(st.sampled_from(CHANGES), max_size=2)
 faults: st.SearchStrategy[Faults] = st.sampled_from(("recorded", "drawn"))

@@ -16,6 +16,8 @@ from hivemind.lab.trace.trace import request_of
 from hivemind.records import replace
 from hivemind.scheduler.types import Failure, FailureKind, Usage, WindowKind
 
+pytestmark = pytest.mark.e2e
+
 
 def attempt(at: float, number: int, *, lasts_s: float = 1.0, failure: Failure | None = None) -> RequestAttempt:
     """Return an attempt that begins at a time, answered or refused."""

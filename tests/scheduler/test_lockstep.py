@@ -12,6 +12,7 @@ from hivemind.scheduler.events import LaneRateLimited
 from hivemind.scheduler.explain import lane_state
 from hivemind.scheduler.types import FailureKind, WindowKind, WindowReading
 
+pytestmark = pytest.mark.e2e
 LANE = LaneConfig("up", "generic", max_concurrency=10, rpm=50, tpm=100_000)
 TRAFFIC = {
     "steady": Traffic(12, 1000, think_s=2.0, models=3),

@@ -19,6 +19,7 @@ from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import Failure, FailureKind, Priority, Usage, Utilisation
 
+pytestmark = pytest.mark.e2e
 HOUR = 3600.0
 LENGTH_S = 5 * HOUR
 EVEN = Pace(even=True)

@@ -7,6 +7,8 @@ from scheduler.model import Bucket, FixedWindow, Play, Traffic
 
 from hivemind.scheduler.config import LaneConfig
 
+pytestmark = pytest.mark.e2e
+
 
 def lane(slots: int, rpm: int = 50) -> LaneConfig:
     return LaneConfig("up", "generic", max_concurrency=slots, rpm=rpm, tpm=100_000)

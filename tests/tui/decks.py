@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -120,19 +120,6 @@ class Deck:
             path="/v1/messages",
             response_headers=(("x-answers", str(answered)),) * bool(answered),
         )
-
-    def event_after(self, at: float) -> tuple[float, str] | None:
-        index = bisect_right(self.events, at, key=lambda event: event.at)
-        return self._told(index) if index < len(self.events) else None
-
-    def event_before(self, at: float) -> tuple[float, str] | None:
-        index = bisect_left(self.events, at, key=lambda event: event.at) - 1
-        return self._told(index) if index >= 0 else None
-
-    def _told(self, index: int) -> tuple[float, str]:
-        event = self.events[index]
-        _, tag, who, text = describe(event)
-        return event.at, f"{tag} {who}: {text}" if who else f"{tag}: {text}"
 
 
 AT, WALL = 1000.0, 1_795_269_600.0

@@ -104,9 +104,9 @@ async def test_the_mouse_selects_opens_sorts_and_turns_pages() -> None:
 
 
 CLICKS = {
-    ("3", "pick_request(58)"): "request",
+    ("3", "pick('ticket', 58)"): "request",
     ("2", "pick_agent('carol')"): "agent",
-    ("6", "pick_task('nightly.review')"): "agent",
+    ("6", "pick('chosen', 'nightly.review')"): "agent",
     ("2 enter", "open_request(58)"): "request",
     ("6", "open_agent('carol')"): "agent",
 }

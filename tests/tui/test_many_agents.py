@@ -17,6 +17,8 @@ from hivemind_tui.keys.keymap import footer
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View, ViewBuilder
 
+pytestmark = pytest.mark.e2e
+
 
 def calls_of(run: Callable[[], object]) -> int:
     """How many calls it makes, resumed generators included."""

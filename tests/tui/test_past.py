@@ -29,6 +29,7 @@ from hivemind_tui.replay_app import ReplayRoom
 from hivemind_tui.sources.base import Link
 from hivemind_tui.sources.replay import ReplaySource
 
+pytestmark = pytest.mark.e2e
 HOUR_S = 3600.0
 WIDE, SMALL = (160, 45), (80, 24)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from tui.graph import processes
 from tui.kit import SMALLEST, afresh, room, screen
 from tui.worlds import FakeSource
@@ -12,6 +13,7 @@ from hivemind.scheduler.commands import CancelTask, Command, PauseAgent, RetryTa
 from hivemind.scheduler.types import Priority
 from hivemind_tui.state.view import View
 
+pytestmark = pytest.mark.e2e
 COMMANDS: dict[str, list[Command]] = {
     "6 +": [SetTaskPriority("nightly.docs", Priority.HIGH)],
     "6 j -": [SetTaskPriority("nightly.review", Priority.LOW)],

@@ -19,6 +19,8 @@ from hivemind_tui.__main__ import main as program
 from hivemind_tui.replay_app import ReplayRoom
 from hivemind_tui.sources.replay import ReplaySource
 
+pytestmark = pytest.mark.e2e
+
 
 def test_without_a_screen_it_is_lines_and_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The log as it was, then what became of each agent; nothing on standard error."""
@@ -55,7 +57,7 @@ def test_nothing_to_read_is_one_line(tmp_path: Path, data: bytes, capsys: pytest
 
 
 async def test_the_screen_on_a_real_journal(tmp_path: Path) -> None:
-    """Marks, seeks and single events are those of the file."""
+    """Marks and seeks are those of the file."""
     player = Player(write(tmp_path))
     try:
         app = ReplayRoom(ReplaySource(player, player.name), environment=TERMINAL)
@@ -66,8 +68,8 @@ async def test_the_screen_on_a_real_journal(tmp_path: Path) -> None:
             await wait_until(pilot, lambda: app.view.snapshot.at == pytest.approx(AT + 62.1))
             await wait_until(pilot, lambda: "bob: it broke; passed on to the agent" in seen(pilot, "timeline"))
             assert app.view.snapshot.totals.failed == 1
-            await press(pilot, "@event_before")
-            await wait_until(pilot, lambda: app.view.snapshot.at == pytest.approx(AT + 62.0))
+            await press(pilot, "left")
+            await wait_until(pilot, lambda: app.view.snapshot.at == pytest.approx(AT + 61.1))
             assert app.view.snapshot.totals.failed == 0
             await press(pilot, "end")
             await wait_until(pilot, lambda: app.view.snapshot.totals.requests == 36)

@@ -170,22 +170,6 @@ def test_many_marks_are_few_to_draw() -> None:
     assert len(recorded.playback().marks) < 20
 
 
-def test_single_events() -> None:
-    """One on, one back, each told; where there is none further, that is said."""
-    recorded, _, _ = source()
-    recorded.play()
-    assert recorded.event(1)
-    settled(recorded)
-    assert recorded.playback().at == AT + 0.5
-    assert "first request" in recorded.playback().note
-    assert not recorded.playback().playing
-    recorded.go(AT + LENGTH_S)
-    assert not recorded.event(1)
-    assert recorded.event(-1)
-    settled(recorded)
-    assert AT < recorded.playback().at < AT + LENGTH_S
-
-
 def test_one_that_is_being_written_is_followed() -> None:
     """By whoever plays up to its end: what comes is shown from then on, until space stops that, or the proxy has
     ended."""

@@ -28,6 +28,7 @@ from hivemind_tui.sources.playback import KINDS, READ_ONLY
 from hivemind_tui.sources.replay import ReplaySource
 from hivemind_tui.widgets.line_table import Panel
 
+pytestmark = pytest.mark.e2e
 WIDE, NARROW = (160, 45), (80, 24)
 
 
@@ -93,9 +94,6 @@ async def test_keys_go_about_in_time() -> None:
             ("@turn_far_up", 12.0),
             ("left", 11.0),
             ("@turn_far_down", 1.0),
-            ("@event", 1.1),
-            ("@event @event", 1.3),
-            ("@event_before", 1.2),
             ("end", LENGTH_S),
             ("home", 0.0),
             ("n", 30.95),
@@ -114,12 +112,11 @@ async def test_keys_go_about_in_time() -> None:
 
 
 async def test_what_cant_be_gone_to_is_told() -> None:
-    """No mark further on, no event before the first, no such time: one line each, and nothing moves."""
+    """No mark further on, no such time: one line each, and nothing moves."""
     async with replay(size=NARROW) as (pilot, app):
         for keys, words in (
             ("N", "no mark before this"),
             ("end n", "no mark after this"),
-            ("@event", "no event after this"),
         ):
             await press(pilot, keys)
             assert words in str(said(pilot)), keys

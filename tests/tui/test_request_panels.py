@@ -105,7 +105,7 @@ def test_a_click_picks_a_request() -> None:
     for render, view in ((request_table.render, of_all()), (request_table.render_waterfall, of_agent())):
         rows = render(view, 160, 12, PLAIN)
         actions = [{style.meta.get("@click") for _, style, _ in row if style is not None} - {None} for row in rows]
-        assert f"app.pick_request({view.listed[1].ticket})" in actions[3]
+        assert f"app.pick('ticket', {view.listed[1].ticket})" in actions[3]
         assert "app.sort_by('took')" in actions[1]
 
 

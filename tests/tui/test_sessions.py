@@ -27,6 +27,7 @@ from hivemind_tui.program.supervisor import Stop
 from hivemind_tui.replay_app import ReplayRoom
 from hivemind_tui.sources.base import Link
 
+pytestmark = pytest.mark.e2e
 Act = Callable[[ControlRoom], Any]
 """What an operator does once a screen is up."""
 

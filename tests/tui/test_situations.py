@@ -22,6 +22,8 @@ from hivemind_tui.panels import header
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
 
+pytestmark = pytest.mark.e2e
+
 
 def _calm(**about: Any) -> Snapshot:
     """Requests flow, a few wait for a slot, and nothing is rate-limited."""

@@ -27,6 +27,8 @@ from hivemind_tui.program import supervisor as module
 from hivemind_tui.program.supervisor import Stop, Supervisor
 from hivemind_tui.sources.base import Local, Source
 
+pytestmark = pytest.mark.e2e
+
 
 class Spoil(Message):
     """Handled badly, outside every guard."""

@@ -40,6 +40,7 @@ from hivemind_tui.sources.replay import ReplaySource
 from hivemind_tui.whatif.process import SimulationProcess
 from hivemind_tui.whatif.protocol import ReadRecording, Simulate, WhatIfFailed, WhatIfResult
 
+pytestmark = pytest.mark.e2e
 FULL, SMALL = (160, 45), (80, 24)
 
 

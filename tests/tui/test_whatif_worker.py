@@ -35,6 +35,8 @@ from hivemind_tui.whatif.protocol import (
 )
 from hivemind_tui.whatif.worker import SeriesFold, SimulatedRun, Worker
 
+pytestmark = pytest.mark.e2e
+
 
 class Lab:
     """Stands in for the simulator: grants come later with every change."""

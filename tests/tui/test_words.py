@@ -24,6 +24,7 @@ from hivemind.scheduler.commands import (
 from hivemind.scheduler.types import Priority
 from hivemind_tui.widgets.overlay import Palette, found
 
+pytestmark = pytest.mark.e2e
 UPSTREAM = "anthropic"
 _KEYS = {" ": "space", "$": "dollar_sign", "=": "equals_sign", ".": "full_stop"}
 _WAYS = {"p": PauseAdmissions(True), "D": Drain(True), "o": SetCircuit("open")}

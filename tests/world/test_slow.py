@@ -14,6 +14,7 @@ from hivemind.world.slow import merged_waits, why_slow
 from hivemind.world.verdict import remedy
 from hivemind.world.world import World
 
+pytestmark = pytest.mark.e2e
 GROWN = ev.LevelChanged(0.0, LANE, 2.0, FailureKind.OVERLOADED.value)
 
 

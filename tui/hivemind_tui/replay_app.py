@@ -93,11 +93,6 @@ class ReplayRoom(ControlRoom):
         else:
             self._go_to(self.recording.transport.at + steps)
 
-    def action_event(self, step: int) -> None:
-        if not self.recording.event(step):
-            self.complain("no event after this" if step > 0 else "no event before this")
-        self._moved()
-
     def action_speed(self, step: int) -> None:
         self.recording.transport.change_speed(step)
         self._moved()

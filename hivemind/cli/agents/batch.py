@@ -11,14 +11,13 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hivemind.cli.plugin import Command
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.settings import add_flags, forget_secrets, from_flags
-from hivemind.settings.options import STARTING, given_flags
+from hivemind.settings.options import STARTING
 from hivemind.text.humanise import plural
 from hivemind.text.shells import command_line
 
@@ -114,12 +113,10 @@ async def _served(
     from hivemind.agents.batch import BatchRunner, begin
     from hivemind.agents.batch_context import BatchContext
     from hivemind.agents.progress import Screen, size_of
-    from hivemind.cli.agents.opening import session_by_flags
+    from hivemind.cli.agents.opening import most_given, session_by_flags
     from hivemind.control.client import ControlError
 
     screen = Screen(sys.stderr, os.environ, size_of(sys.stderr))
-    # To the microsecond: a container that is started again within a second may give its program the same process id.
-    runner = f"{datetime.now():%Y%m%dT%H%M%S%f}-{os.getpid()}"
     try:
         async with session_by_flags(namespace, settings, environ=os.environ, say=screen.say) as session:
             context = BatchContext(session, folder, os.environ, screen.say, time.time, plan=plan)
@@ -127,10 +124,9 @@ async def _served(
                 try:
                     again = namespace.retry_failed
                     resume = namespace.resume or again
-                    left = await begin(context, runner, resume=resume, fresh=namespace.fresh, retry_failed=again)
-                    given = settings.max_agents if "max_agents" in given_flags(namespace) else 0
-                    most = given or plan.max_agents or session.about.max_agents or AT_ONCE
-                    batch = BatchRunner(context, runner, most, asyncio.get_running_loop().time, watched=screen.live)
+                    left = await begin(context, resume=resume, fresh=namespace.fresh, retry_failed=again)
+                    most = most_given(namespace, settings) or plan.max_agents or session.about.max_agents or AT_ONCE
+                    batch = BatchRunner(context, most, watched=screen.live)
                     screen.say(f"{plan.name}: {most} at once, logs in {folder.logs}", "")
                     standing = await batch.run(left, screen.show)
                 finally:

@@ -12,6 +12,7 @@ from pathlib import Path
 from hivemind.agents.session import Say, Session, open_session
 from hivemind.console import print_note
 from hivemind.settings import Settings, settings_file
+from hivemind.settings.options import given_flags
 
 
 def session_by_flags(
@@ -30,6 +31,11 @@ def session_by_flags(
         to=given.get("to"),
         hold_answers=given.get("hold_answers", False),
     )
+
+
+def most_given(namespace: argparse.Namespace, settings: Settings) -> int:
+    """Return how many agents at once `--max-agents` allows; 0: it isn't given, and settings are for the proxy."""
+    return settings.max_agents if "max_agents" in given_flags(namespace) else 0
 
 
 def write_report(file: Path, values: Mapping[str, object]) -> None:

@@ -10,7 +10,6 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from pathlib import PurePath
 
 from hivemind.agents import numbered
@@ -22,14 +21,13 @@ from hivemind.agents.run import AgentCommand
 from hivemind.agents.session import Session
 from hivemind.api_types import TaskState
 from hivemind.cli.agents.batch import stopping_on_signals
-from hivemind.cli.agents.opening import session_by_flags, write_report
+from hivemind.cli.agents.opening import most_given, session_by_flags, write_report
 from hivemind.console import print_note
 from hivemind.control.client import ControlClient, ControlError
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.host.loop import run_loop
 from hivemind.scheduler.commands import ForgetTasks, Rejected
 from hivemind.settings import Settings
-from hivemind.settings.options import given_flags
 from hivemind.store.token_file import state_dir
 from hivemind.text.humanise import plural, short_duration
 from hivemind.text.shells import command_line
@@ -84,8 +82,8 @@ async def _served(
             folder = BatchFolder(state_dir(settings.state_dir), name)
             with folder.held():
                 context = BatchContext(session, folder, environ, say, time.time, plan=plan)
-                most = settings.max_agents if "max_agents" in given_flags(namespace) else 0
-                standing, received = await _run(context, screen, most or namespace.count, quiet=namespace.quiet)
+                most = most_given(namespace, settings) or namespace.count
+                standing, received = await _run(context, screen, most, quiet=namespace.quiet)
     finally:
         await asyncio.to_thread(screen.close)
     code = 128 + received[0] if received else numbered.exit_code(standing.rows)
@@ -98,16 +96,14 @@ async def _served(
 
 async def _run(context: BatchContext, screen: Screen, most: int, *, quiet: bool) -> tuple[BatchProgress, list[int]]:
     """Run the plan to its end. Return how it stands then, and the signals received."""
-    # To the microsecond: a container that is started again within a second may give its program the same process id.
-    runner = f"{datetime.now():%Y%m%dT%H%M%S%f}-{os.getpid()}"
     with stopping_on_signals(context, screen) as received:
         try:
             goes_on = any(state.state == "running" for state in await context.tasks())
-            left = await _begin(context, runner, goes_on=goes_on)
+            left = await _begin(context, goes_on=goes_on)
             output = _output(context, screen)
             if goes_on:
                 output.skip()
-            batch = BatchRunner(context, runner, most, asyncio.get_running_loop().time, watched=screen.live)
+            batch = BatchRunner(context, most, watched=screen.live)
             if not quiet:
                 screen.say(
                     f"{context.batch}: {plural(len(context.plan.tasks), 'agent')}, logs in {context.folder.logs}"
@@ -128,12 +124,12 @@ async def _run(context: BatchContext, screen: Screen, most: int, *, quiet: bool)
     return standing, received
 
 
-async def _begin(context: BatchContext, runner: str, *, goes_on: bool) -> list[TaskState]:
+async def _begin(context: BatchContext, *, goes_on: bool) -> list[TaskState]:
     """Begin anew, or go on with agents whose runner was killed. Raises: UsageError, ControlError, OSError."""
     if goes_on:
         context.say(f"{context.batch}: its agents still run or were interrupted, so this goes on with them", "warn")
     try:
-        return await begin(context, runner, resume=goes_on, fresh=not goes_on, retry_failed=False)
+        return await begin(context, resume=goes_on, fresh=not goes_on, retry_failed=False)
     except PlanError:
         raise UsageError(
             f"{context.batch}: agents of that name are at work for another command, and their runner was killed; run"

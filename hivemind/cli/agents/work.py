@@ -8,14 +8,13 @@ import contextlib
 import os
 import sys
 import time
-from datetime import datetime
 from pathlib import Path
 
 from hivemind.cli.agents.batch import AT_ONCE, stopping_on_signals
 from hivemind.cli.plugin import Command
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.settings import Settings, add_flags, forget_secrets, from_flags
-from hivemind.settings.options import STARTING, given_flags
+from hivemind.settings.options import STARTING
 from hivemind.text.humanise import plural
 
 
@@ -54,11 +53,10 @@ async def _served(namespace: argparse.Namespace, settings: Settings) -> int:
     from hivemind.agents.batch_context import RunnerContext, RunnerNote
     from hivemind.agents.progress import Screen, size_of
     from hivemind.agents.work import Worker, WorkFolder
-    from hivemind.cli.agents.opening import session_by_flags
+    from hivemind.cli.agents.opening import most_given, session_by_flags
     from hivemind.store.token_file import state_dir
 
     screen = Screen(sys.stderr, os.environ, size_of(sys.stderr))
-    runner = f"{datetime.now():%Y%m%dT%H%M%S%f}-{os.getpid()}"
     folder = WorkFolder(state_dir(settings.state_dir))
 
     def say(text: str, tone: str = "") -> None:
@@ -67,13 +65,12 @@ async def _served(namespace: argparse.Namespace, settings: Settings) -> int:
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(asyncio.to_thread, screen.close)
         session = await stack.enter_async_context(session_by_flags(namespace, settings, environ=os.environ, say=say))
-        given = settings.max_agents if "max_agents" in given_flags(namespace) else 0
-        most = given or session.about.max_agents or AT_ONCE
+        most = most_given(namespace, settings) or session.about.max_agents or AT_ONCE
         context = RunnerContext(session, folder, os.environ, say, time.time)
-        clock = asyncio.get_running_loop().time
-        with folder.joined(runner, RunnerNote("", session.about.run)), stopping_on_signals(context, screen) as received:
+        note = RunnerNote("", session.about.run)
+        with folder.joined(context.runner, note), stopping_on_signals(context, screen) as received:
             say(f"works on tasks as they come: {plural(most, 'task')} at once, logs in {folder.logs}")
-            await Worker(context, folder, runner, most, clock, namespace.idle_exit).run()
+            await Worker(context, folder, most, namespace.idle_exit).run()
     return 128 + received[0] if received else 0
 
 

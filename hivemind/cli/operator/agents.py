@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
+from operator import attrgetter
 
 from hivemind.agent_names import fold
 from hivemind.cli import client
@@ -17,7 +18,8 @@ from hivemind.errors import UsageError
 from hivemind.scheduler.commands import some
 from hivemind.text.humanise import count, did_you_mean, dollars, exit_text, moment, short_duration
 from hivemind.text.table import Cell, TextColumn, lines, width
-from hivemind.world.order import gravest_first
+from hivemind.text.trees import in_tree, tree_lines
+from hivemind.world.order import gravest_first, parents
 from hivemind.world.snapshot import AGENT_STATES, AgentView
 
 _PATTERN = re.compile(r"[*?\[]")
@@ -167,26 +169,9 @@ def _state(agent: AgentView) -> str:
 
 
 def family(agents: list[AgentView]) -> Iterator[tuple[AgentView, str]]:
-    """Every agent once, under the one that started it, with the lines of the tree before it; a ring of parents,
-    which only wrong claims of clients make, begins with the agent seen first."""
-    names = {agent.name for agent in agents}
-    children: dict[str | None, list[AgentView]] = {}
-    for agent in agents:
-        children.setdefault(agent.parent if agent.parent in names else None, []).append(agent)
-    seen: set[str] = set()
-    for root in (*children.get(None, []), *agents):
-        # Without recursion: a chain of agents may be longer than Python's stack.
-        left = [(root, "", "")]
-        while left:
-            agent, before, below = left.pop()
-            if agent.name in seen:
-                continue
-            seen.add(agent.name)
-            yield agent, before
-            own = [child for child in children.get(agent.name, []) if child.name not in seen]
-            for place, child in reversed(list(enumerate(own))):
-                last = place == len(own) - 1
-                left.append((child, below + ("└ " if last else "├ "), below + ("  " if last else "│ ")))
+    """Every agent once, under the one that started it, with the lines of the tree before it."""
+    for agent, lasts in in_tree(agents, attrgetter("name"), parents(agents)):
+        yield agent, tree_lines(lasts)
 
 
 command = Command(_configure, _run)

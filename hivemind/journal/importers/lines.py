@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,11 +17,7 @@ from hivemind.errors import UsageError
 from hivemind.journal.codec import BOM
 from hivemind.journal.importers.told import Tale
 from hivemind.journal.read.reader import opened
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
+from hivemind.packing import zstd
 
 T = TypeVar("T")
 LONGEST = 64 << 20

@@ -12,7 +12,6 @@ import fcntl
 import hashlib
 import os
 import struct
-import sys
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,13 +22,9 @@ from hivemind import __version__
 from hivemind.journal.index.activity import Mark, Row
 from hivemind.journal.read.cursor import JournalPlace
 from hivemind.journal.read.damage import Damage
+from hivemind.packing import decompressed, zstd
 from hivemind.records import replace
 from hivemind.world.state import WorldState
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
 
 SUFFIX = ".index"
 FORMAT = 2
@@ -234,7 +229,7 @@ class IndexReader:
         kept = []
         while (found := self._frame()) is not None:
             what, length, known = found
-            kept.append(StoredBlock(_decoded(_unpacked(what), Block), self.size - length, length, known))
+            kept.append(StoredBlock(_unpacked(what, Block), self.size - length, length, known))
         return kept
 
     def world(self, kept: StoredBlock) -> WorldState:
@@ -242,7 +237,7 @@ class IndexReader:
         packed = os.pread(self._fd, kept.length, kept.offset)
         if digest(packed) != kept.digest:
             raise Stale
-        return _decoded(_unpacked(packed), WorldState)
+        return _unpacked(packed, WorldState)
 
     def _frame(self) -> tuple[bytes, int, bytes] | None:
         """Return the next block, the size of its state and its digest; None: there is none yet. Raises: Stale."""
@@ -262,15 +257,11 @@ class IndexReader:
         return what, world, worlds
 
 
-def _unpacked(data: bytes) -> bytes:
-    decompressor = zstd.ZstdDecompressor()
+def _unpacked(data: bytes, kind: type[T]) -> T:
     try:
-        plain = decompressor.decompress(data, max_length=_LONGEST)
-    except zstd.ZstdError:
+        return _decoded(decompressed(data, _LONGEST), kind)
+    except ValueError:
         raise Stale from None
-    if not decompressor.eof:
-        raise Stale
-    return plain
 
 
 def _decoded(data: bytes, kind: type[T]) -> T:

@@ -70,8 +70,6 @@ class JournalIndex:
         self.damage: Damage | None = None
         self.plain = True
         """No line's clock had to be corrected."""
-        self._ends: list[tuple[float, JournalPlace]] = []
-        """Moment and place of each block's end."""
         self._worlds: list[StoredBlock] = []
         """Blocks with a state. The counts of each are those since the one before."""
         self._events = self._since = 0
@@ -124,7 +122,6 @@ class JournalIndex:
         self.bytes += block.bytes
         self.at, self.damage = block.at, block.damage
         self.plain = block.place.order is None or not any(block.place.order[1:])
-        self._ends.append((block.at, block.place))
         self._events += block.events
         self._since += block.bytes
         if stored.length:
@@ -154,15 +151,6 @@ class JournalIndex:
             return Start(JournalPlace(part, 0), None, True)
         state = None if carried is None or offset <= TAIL else replace(carried.state, tickets=())
         return Start(self._tail(part, offset), state, False)
-
-    def place_before(self, at: float) -> JournalPlace:
-        """Return where to begin reading for what happened just before and after this moment. Raises: OSError."""
-        number = bisect_right(self._ends, at, key=lambda end: end[0]) - 2  # with a whole block in between
-        place = self._ends[number][1] if number >= 0 else JournalPlace(0, 0)
-        if self.at >= at:
-            return place
-        part, offset = self.line_near(at)
-        return place if self._bytes_between(place, part, offset) <= TAIL else self._tail(part, offset)
 
     def line_near(self, at: float) -> tuple[int, int]:
         """Return a part, and the offset in it of a line shortly before this moment. Raises: OSError."""

@@ -6,30 +6,24 @@ import contextlib
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
 
 from hivemind.errors import UsageError
 from hivemind.journal.codec import event_if_any
-from hivemind.journal.event_text import describe
 from hivemind.journal.index.activity import ActivityColumn, Mark
 from hivemind.journal.index.builder import MALFORMED, world_of
 from hivemind.journal.index.index_state import JournalIndex, Start
 from hivemind.journal.read.cursor import LONGEST_LINE, Cursor, moment_of
 from hivemind.journal.read.damage import Damage
 from hivemind.journal.read.reader import gc_paused, last_event, missing_among, open_journal, readable
-from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
+from hivemind.journal.records import RequestBody, ResponseBody
 from hivemind.journal.write.segment import being_written
 from hivemind.prices import prices_at
 from hivemind.records import replace
 from hivemind.scheduler import events as ev
 from hivemind.world.snapshot import RequestDetail
-from hivemind.world.state import Carried
 from hivemind.world.world import World
 
-_NOT_SHOWN = (ev.Sampled, ev.LimitsRead, JournalBegan, Carried)
-"""Kinds that aren't shown as single events."""
 _BEFORE_S, _AFTER_S = 0.05, 5.0
 """How far from its moment a body's line may be: it is written beside what it belongs to, not in one go with it."""
 _MOST_BYTES = 64 << 20
@@ -229,7 +223,7 @@ class Player:
         self._events = self._cursor.to_end()
         return next(self._events, None)
 
-    # --- Single events ---------------------------------------------------------------------------------------------
+    # --- One request ---------------------------------------------------------------------------------------------
 
     def with_heads(self, detail: RequestDetail) -> RequestDetail:
         """Return the detail with method, path and headers, credentials masked, as far as they were recorded by then.
@@ -261,30 +255,6 @@ class Player:
                 return None
         return None
 
-    def event_after(self, at: float) -> tuple[float, str] | None:
-        """Return when the next event after a moment happens, and its text; None: there is none. Raises: UsageError."""
-        for moment, events in groupby(self._shown_near(at), key=attrgetter("at")):
-            if moment > at:
-                return moment, _in_words(list(events))
-        return None
-
-    def event_before(self, at: float) -> tuple[float, str] | None:
-        """Return when the last event before a moment was, and its text; None: there is none. Raises: UsageError."""
-        found = None
-        for moment, events in groupby(self._shown_near(at), key=attrgetter("at")):
-            if moment >= at:
-                break
-            found = moment, list(events)
-        return None if found is None else (found[0], _in_words(found[1]))
-
-    def _shown_near(self, at: float) -> Iterator[ev.Event]:
-        """Yield the shown events, from some time before this moment on."""
-        with (
-            self._reading(),
-            contextlib.closing(Cursor(self.parts, self.began, self._known.place_before(at))) as cursor,
-        ):
-            yield from (event for event in cursor.to_end() if not isinstance(event, _NOT_SHOWN))
-
 
 def _lines(parts: tuple[Path, ...], offset: int) -> Iterator[bytes]:
     left = _MOST_BYTES
@@ -295,9 +265,3 @@ def _lines(parts: tuple[Path, ...], offset: int) -> Iterator[bytes]:
             while left > 0 and (line := file.readline(LONGEST_LINE)):
                 left -= len(line)
                 yield line
-
-
-def _in_words(events: Sequence[ev.Event]) -> str:
-    _, _, who, text = describe(events[0])
-    more = len(events) - 1
-    return (f"{who}: {text}" if who else text) + (f", and {more} more" if more else "")

@@ -17,7 +17,7 @@ from msgspec import structs
 from hivemind.journal.records import Gap, JournalBegan
 from hivemind.records import names_of, replace
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.config import LaneConfig, SchedulerConfig
+from hivemind.scheduler.config import LaneConfig
 from hivemind.wire.fleet_lanes import place_on
 from hivemind.world.lifecycle import Lifecycle, OpenRequests
 from hivemind.world.state import AttemptState, Carried, OpenTicket, WorldState
@@ -355,11 +355,8 @@ def _smallest_limit(*limits: tuple[int, bool]) -> tuple[int, bool]:
     return _smallest(*(set_by_user or [limit for limit, _ in limits])), bool(set_by_user)
 
 
-def _differing(one: LaneConfig | SchedulerConfig, other: LaneConfig | SchedulerConfig) -> Iterator[str]:
-    yield from _differing_in(one, other, "")
-
-
-def _differing_in(one: Any, other: Any, prefix: str) -> Iterator[str]:
+def _differing(one: Any, other: Any, prefix: str = "") -> Iterator[str]:
+    """Yield the names of what differs between two configurations."""
     for name in names_of(type(one)) or ():
         value, different = getattr(one, name), getattr(other, name)
         if value == different or name in _FOLLOWS:
@@ -367,7 +364,7 @@ def _differing_in(one: Any, other: Any, prefix: str) -> Iterator[str]:
         if names_of(type(value)) is None:
             yield f"{prefix}{name}"
         else:
-            yield from _differing_in(value, different, f"{prefix}{name}.")
+            yield from _differing(value, different, f"{prefix}{name}.")
 
 
 def _merged_upstreams(began: Sequence[JournalBegan]) -> list[tuple[dict[str, str], list[tuple[str, str]]]]:

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from hivemind.errors import UsageError
 from hivemind.journal.codec import BOM, event_if_any, version_of
-from hivemind.journal.files import by_beginning, later_parts, part_of, part_path, parts_from, parts_in
+from hivemind.journal.files import by_beginning, later_parts, part_of, part_path, parts_from, parts_if_any
 from hivemind.journal.read.cursor import Cursor
 from hivemind.journal.read.damage import Damage
 from hivemind.journal.records import VERSION, JournalBegan, JournalEnded
@@ -76,20 +76,15 @@ class Journal(Struct):
 
         Kinds can be left out, which saves their reading. Raises: UsageError: the first part can't be read.
         """
-        with self._reading(without) as cursor:
-            self.damage.missing = missing_among(self.parts)
-            if self.guessed:
-                yield self.began
-            yield from cursor.to_end()
-
-    @contextmanager
-    def _reading(self, without: frozenset[type[Event]]) -> Iterator[Cursor]:
         self.damage = self.known_damage()
         with (
             readable(self.parts[0]),
             closing(Cursor(self.parts, self.began, damage=self.damage, without=without)) as cursor,
         ):
-            yield cursor
+            self.damage.missing = missing_among(self.parts)
+            if self.guessed:
+                yield self.began
+            yield from cursor.to_end()
 
     def wall(self, at: float) -> float:
         """Time of day, in seconds since the epoch, of a moment of the journal's."""
@@ -270,12 +265,7 @@ def listed(folder: Path) -> tuple[list[Listed], list[str]]:
 
     Raises: UsageError: the folder can't be read.
     """
-    try:
-        journals = parts_in(folder)
-    except FileNotFoundError:
-        return [], []
-    except OSError as error:
-        raise UsageError(f"{folder}: can't be read ({error.strerror})") from None
+    journals = parts_if_any(folder)
     found, wrong, left = [], [], COUNTED
     for name in by_beginning(journals):
         parts = [path for _, path in sorted(journals[name].items())]

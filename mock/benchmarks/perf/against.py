@@ -25,10 +25,13 @@ from benchmarks.perf.target import PerfError, Target
 from benchmarks.perf.wire import Pace
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.host.loop import run_loop
+from hivemind.records import replace
 from hivemind_mock.bench.main import JsonOutput, show_progress
 
 _CLIENTS = 16
 _WARM_S, _MEASURE_S = 1.0, 4.0
+_TURNS = 100
+"""Of a long request: 100 kB, as a coding agent's conversation soon has."""
 _STREAMS = 300
 _PACE = Pace(events=60, every_s=0.1)
 _SKIP = 15
@@ -81,7 +84,7 @@ async def measure(python: str, name: str, pairs: int) -> list[Compared]:
         if (program := servers.find_nginx()) is not None:
             targets.append(await stack.enter_async_context(servers.nginx(program, direct)))
         found = [compared("start of the proxy", name, "ms", [(_MILLI * a, _MILLI * b) for a, b in starts])]
-        for what, unit_us in (("request", _request_us), ("event", _event_us)):
+        for what, unit_us in (("request", _request_us), ("long request", _long_request_us), ("event", _event_us)):
             turns = await _in_turns(targets, unit_us, pairs, what)
             for other in (0, *range(2, len(targets))):
                 found.append(compared(what, targets[other].name, "us", [(turn[other], turn[1]) for turn in turns]))
@@ -105,6 +108,10 @@ async def _in_turns(
 
 async def _request_us(target: Target) -> float:
     return _measured(target, (await put_load(target, _CLIENTS, warm_s=_WARM_S, measure_s=_MEASURE_S)).cpu_us)
+
+
+async def _long_request_us(target: Target) -> float:
+    return await _request_us(replace(target, turns=_TURNS))
 
 
 async def _event_us(target: Target) -> float:

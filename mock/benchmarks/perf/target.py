@@ -27,6 +27,8 @@ class Target:
     """Of the process whose use of processors is measured, with its descendants; None: it isn't."""
     has_metrics: bool = False
     """At `/metrics`, which are read meanwhile."""
+    turns: int = 0
+    """Messages of an agent's conversation that come before the prompt of each request, a thousand characters each."""
 
     @property
     def address(self) -> tuple[str, int]:

@@ -15,6 +15,7 @@ KEY = "sk-perf"
 _PROMPT = (
     "Say in one paragraph what a reverse proxy does, and when a program would want to have one in front of it. " * 2
 )
+_TURNS = [{"role": ("user", "assistant")[n % 2], "content": f"{n}: {_PROMPT * 5}"[:1000]} for n in range(200)]
 _ANSWER = "A reverse proxy stands before a server and takes its requests. " * 11
 _MESSAGE: dict[str, object] = {
     "id": "msg_01PerfPerfPerfPerfPerfPe",
@@ -50,12 +51,13 @@ class Pace:
 
 
 def request(target: Target, number: int, pace: Pace | None = None) -> bytes:
-    """A request of about 300 bytes of JSON, with the headers that matter to a proxy, by the client of that number."""
+    """A request of about 300 bytes of JSON, and what the target's turns take, with the headers that matter to a proxy,
+    by the client of that number."""
     asked = {
         "model": MODEL,
         "max_tokens": 256,
         "stream": pace is not None,
-        "messages": [{"role": "user", "content": (pace.asked if pace else "") + _PROMPT}],
+        "messages": [*_TURNS[: target.turns], {"role": "user", "content": (pace.asked if pace else "") + _PROMPT}],
     }
     body = msgspec.json.encode(asked)
     head = (

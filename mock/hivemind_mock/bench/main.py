@@ -11,6 +11,7 @@ from statistics import fmean
 import msgspec
 
 from hivemind.errors import UsageError
+from hivemind.text.table import TextColumn, lines
 from hivemind_mock.bench.runs import ABLATION, ABLATIONS, BenchRun, RunResult, execute_run
 from hivemind_mock.provider.config import SCENARIOS
 
@@ -177,12 +178,6 @@ def show_progress(text: str) -> None:
 
 def format_table(rows: Sequence[Sequence[str]], *, left: int) -> str:
     """Return columns as wide as their widest cell; the first `left` are aligned left, the others right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = (
-        "  ".join(
-            cell.ljust(width) if index < left else cell.rjust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    )
-    return "\n".join(line.rstrip() for line in lines)
+    titles, *cells = rows
+    columns = [TextColumn(title, right=number >= left) for number, title in enumerate(titles)]
+    return "\n".join(lines(columns, cells, None))

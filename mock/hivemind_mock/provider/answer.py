@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import zlib
 from collections.abc import Awaitable, Callable
 
@@ -12,15 +11,11 @@ import msgspec
 from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
+from hivemind.packing import zstd
 from hivemind_mock.provider.cache import Found
 from hivemind_mock.provider.config import MockConfig
 from hivemind_mock.provider.faults import Fate, Fault
 from hivemind_mock.provider.formats.base import ApiError, ErrorKind, Format, Headers, MockReply, Request, ToolCall
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
 
 _EDGE_PAGE = (
     b"<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n<center><h1>502 Bad Gateway</h1></center>\r\n"

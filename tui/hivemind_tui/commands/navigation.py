@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec
 
 from hivemind.journal.past import GROUPS, Cost
 from hivemind.records import replace
@@ -474,21 +474,9 @@ class NavigationActions(Room):
             view = replace(view, selected=view.agent.name)
         self._pick(keep_order(replace(view, selected=name)), keep_order(view))
 
-    def action_pick_request(self, ticket: int) -> None:
-        """Select a request on a click, and open it on a second one."""
-        self._pick(replace(self.view, ticket=ticket))
-
-    def action_pick_task(self, name: str) -> None:
-        """Select a task on a click, and open its agent on a second one."""
-        self._pick(replace(self.view, chosen=name))
-
-    def action_pick_proxy(self, member: str) -> None:
-        """Select a proxy of the fleet on a click, and open its agents on a second one."""
-        self._pick(replace(self.view, member=member))
-
-    def action_pick_cost(self, name: str) -> None:
-        """Select a row of costs on a click, and open the agent on a second one."""
-        self._pick(replace(self.view, spender=name))
+    def action_pick(self, field: str, value: Any) -> None:
+        """Select a row on a click, and open it, or its agent, on a second one."""
+        self._pick(replace(self.view, **{field: value}))
 
     def _pick(self, picked: View, before: View | None = None) -> None:
         self.go(into(picked) if picked == (before or self.view) else picked)

@@ -95,8 +95,6 @@ _screen = partial(Key, group="screen")
 KEYS: tuple[Key, ...] = (
     # Keys of a recording come first: Textual takes the first binding of a key that applies.
     _time("play", "space", "play", "play", "play, or stop"),
-    _time("event", "", "event(1)", "event", "to the next event"),
-    _time("event_before", "", "event(-1)", "event", "to the event before"),
     _time("faster", "greater_than_sign", "speed(1)", "speed", "faster, up to x64", pair="< >"),
     _time("slower", "less_than_sign", "speed(-1)", "speed", "slower, down to x0.25"),
     _time("loop_from", "", "loop(0)", "loop", "begin a loop here"),

@@ -303,7 +303,7 @@ def _to(targets: Sequence[AgentView], step: int) -> str:
     return f"to {PRIORITIES[Priority(wanted)][0]}"
 
 
-def key_hint(name: str, what: str, width: int = 0) -> Row:
+def key_hint(name: str, what: str) -> Row:
     """Return a key, which can be clicked, and what it does."""
     key = BY_ID[name]
-    return [linked(f"{key.shown:<{width}}", "accent", f"app.{key.action}"), (f" {what}", "dim")]
+    return [linked(key.shown, "accent", f"app.{key.action}"), (f" {what}", "dim")]

@@ -9,6 +9,7 @@ from textual.strip import Strip
 
 from hivemind.records import replace
 from hivemind.text.humanise import NOTHING, exit_text, short_count, short_dollars, short_duration, short_plural
+from hivemind.text.trees import tree_lines
 from hivemind.world.agents import ACTIVITY_STEPS
 from hivemind.world.health import STEP_S
 from hivemind.world.snapshot import HUNG, AgentView, TicketView
@@ -269,9 +270,7 @@ def _names(branches: Mapping[str, Branch]) -> Callable[[AgentView, Pen], Span]:
 
     def name(agent: AgentView, pen: Pen) -> Span:
         branch = branches.get(agent.name, Branch())
-        lines = "".join(f"{' ' if last else pen.glyphs.trunk} " for last in branch.lasts[:-1][:DEEPEST])
-        if branch.lasts:
-            lines += f"{pen.glyphs.bend if branch.lasts[-1] else pen.glyphs.branch} "
+        lines = tree_lines(branch.lasts, pen.glyphs.tree, DEEPEST)
         more = f" {pen.glyphs.closed}{branch.hidden}" if branch.hidden else ""
         own = agent.name
         if branch.lasts:

@@ -73,7 +73,9 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
         why = "Nothing matches the filter (esc clears it)." if order.filter else "Nothing was used in that time."
         return pen.message(title, why, width, height, note)
     table = _of(back.by, whole)
-    shown = Rows(view.costs, view.cost, order.sort, order.reverse, link=lambda cost: call("app.pick_cost", cost.name))
+    shown = Rows(
+        view.costs, view.cost, order.sort, order.reverse, link=lambda cost: call("app.pick", "spender", cost.name)
+    )
     legend = _legend(whole, answer.lost, pen)
     body = render_table(table, shown, cells, rows - len(legend), pen)
     body += [pen.row(cells)] * (rows - len(legend) - len(body)) + [pen.row(cells, (text, "dim")) for text in legend]

@@ -170,7 +170,7 @@ def _table(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     cells, rows = pen.body_size(width, height)
     lines = [_line(member, key, fleet) for member in fleet.members]
     chosen = next((line for line in lines if line.member is view.proxy), None)
-    shown = Rows(lines, chosen, link=lambda line: call("app.pick_proxy", line.member.id))
+    shown = Rows(lines, chosen, link=lambda line: call("app.pick", "member", line.member.id))
     sums = [_sums(fleet, key)] if len(lines) > 1 and rows > 3 else []
 
     def draw(items: Sequence[_Line], room: int) -> list[Strip]:

@@ -5,23 +5,24 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 
 from rich.cells import cell_len
 from textual.strip import Strip
 
 from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration
+from hivemind.text.trees import in_tree, tree_lines
 from hivemind.world.snapshot import TaskView
 from hivemind_tui.render.bars import Axis, times_of_day
 from hivemind_tui.render.format import fit, local
 from hivemind_tui.render.glyphs import task_sign
 from hivemind_tui.render.pen import Pen, Span, call
 from hivemind_tui.render.table import GAP, Rows, scrolling
+from hivemind_tui.state.tree import DEEPEST
 from hivemind_tui.state.view import View, join
 
 _NAMES = (16, 34)
 """Narrowest and widest column of names."""
-_DEEPEST = 6
-"""Levels that are indented; deeper ones are indented as much."""
 _TIME = 6
 _LEAD = 2
 _BARS = 20
@@ -46,7 +47,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     began = [run[0] for task in tasks for run in runs_of(task)]
     axis = axis_of(max(began, default=0.0), now.at, room)
     if listed:
-        picked = Rows(tasks, view.task, link=lambda task: call("app.pick_task", task.id))
+        picked = Rows(tasks, view.task, link=lambda task: call("app.pick", "chosen", task.id))
     else:  # what runs is in sight
         running = next((task for task in tasks if task.state == "running"), None)
         picked = Rows(tasks, running, link=lambda _: "app.page('tasks')")
@@ -161,27 +162,13 @@ def branches(tasks: Sequence[TaskView], pen: Pen) -> list[tuple[TaskView, str]]:
     deepest of those that it waits for, siblings by arrival."""
     by_id = {task.id: task for task in tasks}
     depths = _depths(by_id)
-    children: dict[str, list[TaskView]] = {}
+    above = {}
     for task in tasks:
-        above = max((name for name in task.after if name in by_id), key=depths.__getitem__, default="")
-        children.setdefault("" if above == task.id else above, []).append(task)
-    found: list[tuple[TaskView, str]] = []
-    seen: set[str] = set()
-    for root in (*children.get("", []), *tasks):  # a ring, which no graph should have, has no root
-        stack = [(root, "", "")]
-        while stack:
-            task, before, below = stack.pop()
-            if task.id in seen:
-                continue
-            seen.add(task.id)
-            found.append((task, before))
-            own = children.get(task.id, [])
-            for child in reversed(own):
-                last = child is own[-1]
-                glyph = pen.glyphs.bend if last else pen.glyphs.branch
-                further = f"{' ' if last else pen.glyphs.trunk} " if len(below) < 2 * (_DEEPEST - 1) else ""
-                stack.append((child, f"{below}{glyph} ", below + further))
-    return found
+        waits_for = max((name for name in task.after if name in by_id), key=depths.__getitem__, default=task.id)
+        if waits_for != task.id:
+            above[task.id] = waits_for
+    placed = in_tree(tasks, attrgetter("id"), above)
+    return [(task, tree_lines(lasts, pen.glyphs.tree, DEEPEST)) for task, lasts in placed]
 
 
 def _depths(by_id: Mapping[str, TaskView]) -> dict[str, int]:

@@ -8,11 +8,11 @@ from textual.strip import Strip
 
 from hivemind.records import replace
 from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration
-from hivemind.world.snapshot import RequestView, TicketView
+from hivemind.world.snapshot import RequestView, Snapshot, TicketView
 from hivemind_tui.render.bars import bar, ending, times_of_day
 from hivemind_tui.render.format import clock, percent
 from hivemind_tui.render.glyphs import PHASES, PRIORITIES, gate_sign, sign
-from hivemind_tui.render.pen import Pen, Span
+from hivemind_tui.render.pen import Pen, Span, call
 from hivemind_tui.render.phases import phases_of, prefill
 from hivemind_tui.render.table import GAP, Column, Placed, Rows, Table, heads, scrolling, sorted_by
 from hivemind_tui.render.table import render as render_table
@@ -73,8 +73,9 @@ def _why(waiting: Mapping[int, TicketView], room: int, request: RequestView, pen
     return f"{glyph} {short(ticket, room - 2)}", role
 
 
-def _table(at: float, wall_s: float) -> Table[RequestView]:
-    """Return the table for this moment, which is `wall_s` less than the time of day."""
+def _table(now: Snapshot) -> Table[RequestView]:
+    """Return the table for this moment, whose times of day are so much later than those of the requests."""
+    at, wall_s = now.at, now.wall - now.at
 
     def waited(request: RequestView, _pen: Pen) -> Span:
         # Only grants end waits: one that goes on isn't in the sum yet.
@@ -116,10 +117,9 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     if not listed:
         note = "No request matches the filter (esc clears it)." if order.filter else "No request yet."
         return pen.message("Requests", note, width, height, _note(view))
-    now = view.snapshot
-    waiting = {ticket.ticket: ticket for ticket in now.queue}
+    waiting = {ticket.ticket: ticket for ticket in view.snapshot.queue}
     room = cells - (len(listed) >= rows)  # a list that is longer has a scrollbar
-    table = _table(now.at, now.wall - now.at)
+    table = _table(view.snapshot)
     table = replace(table, columns=tuple(each for each in table.columns if each.id not in view.unrecorded_columns))
     suited = _suited(table, room, waiting)
     body = render_table(suited, _rows(view), cells, rows, pen)
@@ -128,12 +128,11 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
 
 
 def _rows(view: View) -> Rows[RequestView]:
-    order = view.requests_order
+    return Rows(view.listed, view.request, view.requests_order.sort, view.requests_order.reverse, link=_link)
 
-    def link(request: RequestView) -> str:
-        return f"app.pick_request({request.ticket})"
 
-    return Rows(view.listed, view.request, order.sort, order.reverse, link=link)
+def _link(request: RequestView) -> str:
+    return call("app.pick", "ticket", request.ticket)
 
 
 def _suited(columns: Table[RequestView], cells: int, waiting: Mapping[int, TicketView]) -> Table[RequestView]:
@@ -172,11 +171,9 @@ def render_waterfall(view: View, width: int, height: int, pen: Pen) -> list[Stri
     if not view.listed:
         note = "No request matches the filter (esc clears it)." if typed else _elsewhere(view)
         return pen.message("Requests", note, width, height)
-    columns = _table(view.snapshot.at, view.snapshot.wall - view.snapshot.at)
     shown = _rows(view)
-    body = scrolling(shown, cells, rows, pen, lambda items, room: _waterfall(view, columns, shown, items, room, pen))
-    legend = "  ".join(pen.worded(phase)[0] for phase in PHASES.values())
-    note = join(sorted_by(columns, shown.sort), f"/{typed}" if typed else "", legend)
+    body = scrolling(shown, cells, rows, pen, lambda items, room: _waterfall(view, shown, items, room, pen))
+    note = join(sorted_by(_table(view.snapshot), shown.sort), f"/{typed}" if typed else "", _legend(pen))
     return pen.frame("Requests", note, body, width, height)
 
 
@@ -189,11 +186,8 @@ def render_of_agent(view: View, width: int, height: int, pen: Pen) -> list[Strip
     own = tuple([request for request in view.requests if request.agent == name])
     if not own:
         return pen.message(title, _elsewhere(view) if name else "", width, height)
-    columns = _table(view.snapshot.at, view.snapshot.wall - view.snapshot.at)
     shown = Rows(own[: max(1, rows - 1)], link=lambda each: f"app.open_request({each.ticket})")
-    body = _waterfall(view, columns, shown, shown.items, cells, pen)
-    legend = "  ".join(pen.worded(phase)[0] for phase in PHASES.values())
-    return pen.frame(title, legend, body, width, height)
+    return pen.frame(title, _legend(pen), _waterfall(view, shown, shown.items, cells, pen), width, height)
 
 
 def render_around(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
@@ -213,24 +207,21 @@ def render_around(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     beside = [(apart(each), abs(each.arrived_at - one.arrived_at), each) for each in view.requests]
     beside.sort(key=lambda each: each[:2])
     nearest = sorted((each for *_, each in beside[: max(1, rows - 1)]), key=lambda each: -each.arrived_at)
-    columns = _table(now, view.snapshot.wall - now)
-    shown = Rows(tuple(nearest), one, link=lambda each: f"app.pick_request({each.ticket})")
-    body = _waterfall(view, columns, shown, shown.items, cells, pen, named=True)
+    shown = Rows(tuple(nearest), one, link=_link)
+    body = _waterfall(view, shown, shown.items, cells, pen, named=True)
     overlap = sum(not alone for alone, *_ in beside) - 1
-    note = join(f"{overlap:,} at the same time", "  ".join(pen.worded(p)[0] for p in PHASES.values()))
+    note = join(f"{overlap:,} at the same time", _legend(pen))
     return pen.frame("Requests around it", note, body, width, height)
 
 
+def _legend(pen: Pen) -> str:
+    return "  ".join(pen.worded(phase)[0] for phase in PHASES.values())
+
+
 def _waterfall(
-    view: View,
-    columns: Table[RequestView],
-    shown: Rows[RequestView],
-    items: Sequence[RequestView],
-    cells: int,
-    pen: Pen,
-    named: bool = False,
+    view: View, shown: Rows[RequestView], items: Sequence[RequestView], cells: int, pen: Pen, named: bool = False
 ) -> list[Strip]:
-    now = view.snapshot
+    now, columns = view.snapshot, _table(view.snapshot)
     left = _beside(columns, _LEFT_NAMED if named else _LEFT, max(0, cells))
     right = _beside(columns, _RIGHT_NAMED if named else _RIGHT, cells)
     if cells >= _WIDE:

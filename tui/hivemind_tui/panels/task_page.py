@@ -110,7 +110,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
         if order.filter or rows < len(text) - _CUT:
             return pen.message("Tasks", note, width, height, _counts(view, cells - 16))
         return pen.frame("Tasks", "none yet", text, width, height)
-    shown = Rows(tasks, view.task, order.sort, order.reverse, link=lambda task: call("app.pick_task", task.id))
+    shown = Rows(tasks, view.task, order.sort, order.reverse, link=lambda task: call("app.pick", "chosen", task.id))
     table = _with_waits({task.id: task.state for task in view.snapshot.tasks})
     body = render_table(table, shown, cells, rows, pen)
     by = sorted_by(TASKS, order.sort)
@@ -219,7 +219,7 @@ def _near(tasks: Near, pen: Pen) -> list[Chunk]:
     if not tasks:
         return [(0, [("no other task", "dim")])]
     signed: list[Row] = [
-        [pen.sign(task_sign(state)), linked(f" {name}", "text", call("app.pick_task", name))]
+        [pen.sign(task_sign(state)), linked(f" {name}", "text", call("app.pick", "chosen", name))]
         for name, state in tasks[:_NEAR]
     ]
     return [*enumerate(signed), *([(_NEAR, pen.more(len(tasks) - _NEAR))] if len(tasks) > _NEAR else [])]

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 from msgspec import Struct
 from textual.strip import Strip
 
+from hivemind.records import replace
 from hivemind.text.humanise import NOTHING, rate, share, short_count, short_dollars, short_duration, short_span
 from hivemind.world.health import Vitals
 from hivemind.world.snapshot import Snapshot
@@ -52,13 +53,15 @@ class Vital(Struct, frozen=True):
     figure: Row
     more: Row
     """In a tile, as far as there is room."""
-    series: tuple[float | None, ...]
+    of: str
+    """The name of its series."""
     role: str
     """Of the sparkline."""
     written: Callable[[float], str] | None
     """Writes a value of the series; None: the figure says enough."""
     top: float = 0.0
     """The value of a full cell at least."""
+    series: tuple[float | None, ...] = ()
     now: float | None = None
     """The figure, where it counts what the series doesn't yet: the largest value is no less."""
 
@@ -166,69 +169,38 @@ def sparkline(
 # --- What each says ---------------------------------------------------------------------------------------------------
 
 
-def vitals_of(snapshot: Snapshot) -> Iterable[Vital]:
+def vitals_of(snapshot: Snapshot) -> Iterator[Vital]:
     """Give the vitals, the most important first."""
-    found, series = snapshot.vitals, snapshot.vitals.series
+    found = snapshot.vitals
+    for vital in _vitals(snapshot):
+        yield replace(vital, series=tuple(found.series.get(vital.of, ())), now=getattr(found, vital.of, None))
 
-    def past(name: str) -> tuple[float | None, ...]:
-        return tuple(series.get(name, ()))
 
+def _vitals(snapshot: Snapshot) -> Iterator[Vital]:
+    """Give them without their past."""
+    found = snapshot.vitals
     requests = rate(found.requests_per_s), "strong"
-    yield Vital(
-        0,
-        "REQUESTS",
-        [("req ", "dim"), requests],
-        [requests],
-        (),
-        past("requests_per_s"),
-        "ok",
-        rate,
-        now=found.requests_per_s,
-    )
+    yield Vital(0, "REQUESTS", [("req ", "dim"), requests], [requests], (), "requests_per_s", "ok", rate)
     tokens, of = _tokens(found)
     limit = [("/", "dim"), (short_count(found.tokens_limit), "dim")] if found.tokens_limit else [("/min", "dim")]
     brief: Row = [("tokens ", "dim"), tokens, *limit]
-    yield Vital(
-        1,
-        "TOKENS",
-        brief,
-        [tokens, (of, "dim")],
-        (),
-        past("tokens_per_min"),
-        "info",
-        lambda tokens: f"{short_count(tokens)}/min",
-        now=found.tokens_per_min,
-    )
+    yield Vital(1, "TOKENS", brief, [tokens, (of, "dim")], (), "tokens_per_min", "info", _per_minute)
     if found.tasks:
         done, eta, top = f"{found.tasks_done} of {found.tasks}", _eta(snapshot), float(found.tasks)
         figure, brief = [(done, "strong"), *eta], [("tasks ", "dim"), (done, "strong"), *eta]
-        yield Vital(2, "TASKS DONE", brief, figure, (), past("tasks_done"), "ok", None, top)
+        yield Vital(2, "TASKS DONE", brief, figure, (), "tasks_done", "ok", None, top)
     errors, failed = _errors(found)
     rank, brief = 1 if found.error_share else 5, [(f"errors {short_span(_SPAN_S)} ", "dim"), errors]
-    yield Vital(
-        rank, "ERRORS", brief, [errors], failed, past("error_share"), "bad", share, _MANY_ERRORS, now=found.error_share
-    )
+    yield Vital(rank, "ERRORS", brief, [errors], failed, "error_share", "bad", share, _MANY_ERRORS)
     p95, p50 = _times(found.wait_p50_s, found.wait_p95_s)
-    brief, longest = [("wait ", "dim"), *p95], found.wait_p95_s
-    yield Vital(1, "WAIT", brief, p95, p50, past("wait_p95_s"), "wait", short_duration, now=longest)
-    if "waiting" in series:
+    yield Vital(1, "WAIT", [("wait ", "dim"), *p95], p95, p50, "wait_p95_s", "wait", short_duration)
+    if "waiting" in found.series:
         waiting = str(snapshot.queued), "wait" if snapshot.queued else "strong"
-        yield Vital(2, "WAITING", [("waiting ", "dim"), waiting], [waiting], (), past("waiting"), "wait", short_count)
+        yield Vital(2, "WAITING", [("waiting ", "dim"), waiting], [waiting], (), "waiting", "wait", short_count)
     p95, p50 = _times(found.ttft_p50_s, found.ttft_p95_s)
-    brief = [("first token ", "dim"), *p95]
-    yield Vital(4, "FIRST TOKEN", brief, p95, p50, past("ttft_p95_s"), "info", short_duration, now=found.ttft_p95_s)
+    yield Vital(4, "FIRST TOKEN", [("first token ", "dim"), *p95], p95, p50, "ttft_p95_s", "info", short_duration)
     spent = _per_hour(found.dollars_per_hour), "strong"
-    yield Vital(
-        3,
-        "SPEND",
-        [spent],
-        [spent],
-        _by_hour(snapshot),
-        past("dollars_per_hour"),
-        "accent",
-        _per_hour,
-        now=found.dollars_per_hour,
-    )
+    yield Vital(3, "SPEND", [spent], [spent], _by_hour(snapshot), "dollars_per_hour", "accent", _per_hour)
 
 
 def _tokens(found: Vitals) -> tuple[Span, str]:
@@ -269,6 +241,10 @@ def _by_hour(snapshot: Snapshot) -> Row:
         return ()
     end = time.strftime("%H:%M", local(snapshot.wall + forecast.hour_ends_in_s))
     return [(f", {short_dollars(forecast.dollars_by_hour)} by {end}", "dim")]
+
+
+def _per_minute(tokens: float) -> str:
+    return f"{short_count(tokens)}/min"
 
 
 def _per_hour(amount: float) -> str:

@@ -35,11 +35,10 @@ class Glyphs(Struct, frozen=True):
     after: str = "⋯"
     about: str = "≈"
     ellipsis: str = "…"
-    branch: str = "├"
-    """Lines of a tree: a child, the last child, past other children, and a folded agent."""
-    bend: str = "└"
-    trunk: str = "│"
+    tree: str = "│├└"
+    """Lines past other children, to a child, and to the last one."""
     closed: str = "▸"
+    """A folded agent."""
     full: str = "━"
     part: str = "╍"
     empty: str = "─"
@@ -89,9 +88,7 @@ ASCII = Glyphs(
     after="&",
     about="~",
     ellipsis="~",
-    branch="|",
-    bend="`",
-    trunk="|",
+    tree="||`",
     closed=">",
     full="#",
     part="=",

@@ -215,19 +215,6 @@ class ReplaySource:
             return [mark for mark in self.of_kind("circuit") if mark.text.startswith("open")]
         return [mark for mark in self._player.marks if mark.kind == kind]
 
-    def event(self, step: int) -> bool:
-        """Go to the next event, or the one before; return False where there is none."""
-        player, at = self._player, self.transport.at
-        try:
-            found = player.event_after(at) if step > 0 else player.event_before(at)
-        except UsageError as error:
-            self._trouble, found = _cause(error), None
-        if found is None:
-            return False
-        self.transport.playing = False
-        self.go(*found)
-        return True
-
     # --- Playing ---------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 
 from msgspec import Struct
 
 from hivemind.records import replace
 from hivemind.scheduler.types import Usage
+from hivemind.text.trees import in_tree
 from hivemind.world.order import parents, pinned_first
 from hivemind.world.snapshot import AgentView
 from hivemind_tui.state.lists import AGENT_KEYS, SortOrder, agent_fields, arranged, matching
@@ -47,24 +49,8 @@ def branched(
     above = parents(agents)
     if order.filter:
         agents, folded = _with_ancestors(agents, order, above), frozenset()
-    children: dict[str, list[AgentView]] = {}
-    roots: list[AgentView] = []
     listed = arranged(agents, replace(order, filter=""), agent_fields, AGENT_KEYS)
-    for agent in pinned_first(listed, pinned, tree=True):
-        parent = above.get(agent.name)
-        (roots if parent is None else children.setdefault(parent, [])).append(agent)
-    rows: list[tuple[AgentView, tuple[bool, ...]]] = []
-    seen: set[str] = set()
-    # Agents that name each other as parents are below no root, so any agent left over becomes one.
-    for root in (*roots, *agents):
-        stack: list[tuple[AgentView, tuple[bool, ...]]] = [(root, ())]
-        while stack:
-            agent, lasts = stack.pop()
-            if agent.name not in seen:
-                seen.add(agent.name)
-                rows.append((agent, lasts))
-                below = children.get(agent.name, [])
-                stack += [(each, (*lasts, each is below[-1])) for each in reversed(below)]
+    rows = [*in_tree(pinned_first(listed, pinned, tree=True), attrgetter("name"), above)]
     shown: list[AgentView] = []
     placed: dict[str, Branch] = {}
     at = 0
