@@ -50,6 +50,11 @@ _MOST_SEGMENTS = 8
 _WORD = re.compile(r"(?:v\d+[a-z]*\d*|[A-Za-z][A-Za-z_-]{0,31})(?::[A-Za-z]{1,32})?", re.ASCII)
 """A segment that belongs to an API; any other may be an id or a name."""
 
+_SIGNED_ELSEWHERE = (
+    "a client signs its requests for this proxy's address (AWS's SigV4), so Bedrock will refuse them: give it a Bedrock"
+    " API key (AWS_BEARER_TOKEN_BEDROCK) in place of an access key"
+)
+
 
 class CallReader:
     """Reads requests as the dialects, the routes and the claims of one proxy define them.
@@ -88,6 +93,9 @@ class CallReader:
         self._report_ignored(headers)
         route = self._routes.find(place, query, pairs, name)
         profile = route.origin.profile
+        is_signed, host = headers.get(b"authorization", b"").startswith(b"AWS4-"), route.origin.host
+        if is_signed and host.endswith(".amazonaws.com") and headers.get(b"host") != host.encode():
+            self._notice(_SIGNED_ELSEWHERE)
         method, dialect = scope["method"], dialect_for(place.path)
         secrets = (*self._secrets, *credentials_in(pairs, scope["raw_path"] + b"?" + query))
         lane = f"{route.origin.name}:{lane_credential(pairs, query, profile)}"

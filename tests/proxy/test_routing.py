@@ -12,7 +12,9 @@ from upstream.scripted import Scripted, serving
 
 from hivemind.providers.base import Profile
 from hivemind.providers.profiles import PROFILES
+from hivemind.wire.request_head import parse_path
 
+BEDROCK = "bedrock-runtime.us-east-1.amazonaws.com"
 NAMES = ("anthropic", "openai", "azure", "google", "ollama")
 
 
@@ -187,3 +189,20 @@ async def test_one_gateway_of_several_dialects() -> None:
         used = [(agent.usage.total_input, agent.usage.output_tokens) for agent in proxy.snapshot().agents]
         assert used == [usage for _, _, _, usage in asked]
         assert [raw.split(b" ")[1].decode() for raw in upstream.requests] == [path for path, _, _, _ in asked]
+
+
+@pytest.mark.parametrize(
+    ("called", "credential", "told"),
+    [
+        ("127.0.0.1:8765", "AWS4-HMAC-SHA256 Credential=A/b", 1),
+        ("127.0.0.1:8765", "Bearer A", 0),
+        (BEDROCK, "AWS4-", 0),
+    ],
+)
+async def test_a_signature_for_this_proxy_is_told_of(called: str, credential: str, told: int) -> None:
+    """AWS's covers the host that the client called: Bedrock refuses any but its own."""
+    place, headers = parse_path(b"/model/m/converse"), {b"host": called.encode(), b"authorization": credential.encode()}
+    scope = {"method": "POST", "headers": list(headers.items()), "query_string": b"", "raw_path": place.raw_path}
+    async with proxying(f"https://{BEDROCK}") as proxy:
+        proxy.proxy.app._calls.head(scope, headers, place)
+        assert ["SigV4" in text for text in proxy.snapshot().notices] == [True] * told
