@@ -15,7 +15,6 @@ alone knows its environment. That a runner is there is known by its asking, so a
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import time
@@ -26,6 +25,7 @@ from hivemind.agents.batch_context import WHO, RunnerContext, RunnerFolder, Runn
 from hivemind.agents.batch_job import TaskRun
 from hivemind.agents.task_runner import TaskRunner, check_jobs
 from hivemind.api_types import ClaimRequest
+from hivemind.store.locks import take_lock
 
 _KEPT_S = 30 * 86_400
 """Files of tasks and runners that weren't changed for so long are removed."""
@@ -58,13 +58,10 @@ class WorkFolder(RunnerFolder):
         """Return whether a runner's tasks are this process's now, because it doesn't live any more."""
         if runner in self._held:
             return True
-        file = os.open(self._locks / runner, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._held[runner] = take_lock(self._locks / runner)
         except BlockingIOError:
-            os.close(file)
             return False
-        self._held[runner] = file
         return True
 
     def _prune(self, before: float) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from hivemind.errors import HiveMindError, UsageError
-from hivemind.store.locks import is_locked
+from hivemind.store.locks import is_locked, take_lock
 from hivemind.text.humanise import plural
 from hivemind.text.shells import command_line
 
@@ -267,13 +267,10 @@ class Repository:
 
     def _taken(self, found: Worktree) -> int:
         """Return the locked file. Raises: WorktreeError: another process has it."""
-        lock = os.open(self._lock_of(found.folder), os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return take_lock(self._lock_of(found.folder))
         except BlockingIOError:
-            os.close(lock)
             raise WorktreeError(_in_use(found)) from None
-        return lock
 
     # --- Looking --------------------------------------------------------------------------------------------------
 

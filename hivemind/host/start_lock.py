@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import os
 from pathlib import Path
 
+from hivemind.store.locks import take_lock
 from hivemind.store.token_file import state_dir
 
 LONGEST_S = 30.0
@@ -35,18 +35,11 @@ class StartLock:
             return True
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
-        except OSError:
-            return True
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._file = take_lock(self._path)
         except BlockingIOError:
-            os.close(file)
             return False
-        except OSError:  # some file systems have no locks
-            os.close(file)
+        except OSError:  # nothing can be written there, or the file system has no locks
             return True
-        self._file = file
         return True
 
     def release(self) -> None:

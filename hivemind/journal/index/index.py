@@ -8,7 +8,6 @@ made by another version of this program, is made anew. Its writer holds a lock o
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import struct
@@ -24,6 +23,7 @@ from hivemind.journal.read.cursor import JournalPlace
 from hivemind.journal.read.damage import Damage
 from hivemind.packing import decompressed, zstd
 from hivemind.records import replace
+from hivemind.store.locks import take_lock
 from hivemind.world.state import WorldState
 
 SUFFIX = ".index"
@@ -152,13 +152,7 @@ class IndexWriter:
 
     def __init__(self, path: Path) -> None:
         """Raises: OSError: the file can't be written; BlockingIOError: another process does."""
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(fd)
-            raise
-        self._fd = fd
+        self._fd = take_lock(path, os.O_NOFOLLOW)
         self.size = 0
 
     def close(self) -> None:
