@@ -40,6 +40,12 @@ def print_note(text: str) -> None:
     print(f"hivemind: {printable(text)}", file=sys.stderr, flush=True)
 
 
+def show_progress(text: str) -> None:
+    """Replace the line of progress on a terminal; an empty text removes it."""
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+
+
 def json_text(data: bytes) -> str:
     """JSON laid out for people, what isn't printable written as escapes, which mean the same."""
     import msgspec

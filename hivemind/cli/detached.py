@@ -107,7 +107,9 @@ def _down(namespace: argparse.Namespace) -> int:
     except FileNotFoundError:
         print_note(f"no proxy of yours runs at {place.url}")
         return 0
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise HiveMindError(f"{path}: can't be read ({error.strerror})") from None
+    except ValueError as error:
         raise HiveMindError(str(error)) from None
     try:
         running = _running(place.url, Token(note.token, str(path), note=path))
@@ -170,7 +172,8 @@ def _configure_logs(parser: argparse.ArgumentParser) -> None:
 
 
 def _logs(namespace: argparse.Namespace) -> int:
-    from hivemind.host.detached.log import followed, is_written, last_lines, log_path
+    from hivemind.host.detached.log import followed, last_lines, log_path
+    from hivemind.store.locks import is_held
 
     settings = _settings(namespace)
     if namespace.lines < 0:
@@ -184,7 +187,7 @@ def _logs(namespace: argparse.Namespace) -> int:
     if namespace.lines and not text:
         print_note(f"nothing is in {path} so far")
     if namespace.follow:
-        if not is_written(path):
+        if not is_held(path):
             print_note(f"no proxy writes to {path} now")
         for data in followed(path, position):
             _write(data)

@@ -20,10 +20,10 @@ from hivemind.journal.read.cursor import LONGEST_LINE, Cursor, moment_of
 from hivemind.journal.read.damage import Damage
 from hivemind.journal.read.reader import gc_paused, last_event, missing_among, open_journal, readable
 from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
-from hivemind.journal.write.segment import being_written
 from hivemind.prices import prices_at
 from hivemind.records import replace
 from hivemind.scheduler import events as ev
+from hivemind.store.locks import is_held
 from hivemind.world.snapshot import RequestDetail
 from hivemind.world.state import Carried
 from hivemind.world.world import World
@@ -129,7 +129,7 @@ class Player:
         sizes = self._measured()
         grown = sizes != self._sizes
         self._sizes = sizes
-        self.growing = being_written(self.parts[-1])
+        self.growing = is_held(self.parts[-1])
         if self._cursor is not None:
             self._cursor.parts = self.parts
         if grown:

@@ -21,8 +21,8 @@ from hivemind.journal.files import by_beginning, later_parts, part_of, part_path
 from hivemind.journal.read.cursor import Cursor
 from hivemind.journal.read.damage import Damage
 from hivemind.journal.records import VERSION, JournalBegan, JournalEnded
-from hivemind.journal.write.segment import being_written
 from hivemind.scheduler.events import Event, Progress, Sampled
+from hivemind.store.locks import is_held
 
 FREQUENT: frozenset[type[Event]] = frozenset({Progress, Sampled})
 """The most frequent kinds, which most readers don't need; leaving them out saves most of the time of reading."""
@@ -298,7 +298,7 @@ def _listed(name: str, parts: Sequence[Path], size: int, *, counted: bool) -> Li
     last = last_event(parts[-1])
     requests, agents, openings = counted_in(parts) if counted else (None, None, None)
     end = "ended" if isinstance(last, JournalEnded) else "truncated"
-    if being_written(parts[-1]):
+    if is_held(parts[-1]):
         end = "still being written"
     return Listed(
         name=name,
