@@ -108,6 +108,13 @@ def guarded_output() -> Iterator[None]:
         yield
 
 
+def open_streams() -> None:
+    """Open the standard streams that are closed, or other files would have their numbers and get what is printed."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # the lowest number that is free is its own
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
+
+
 def _broken(text: str, room: int | None) -> str:
     """Return the lines in several where they are longer than that; a word, as an address may be, stays whole."""
     if room is None or len(text) <= room:

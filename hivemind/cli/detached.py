@@ -107,10 +107,8 @@ def _down(namespace: argparse.Namespace) -> int:
     except FileNotFoundError:
         print_note(f"no proxy of yours runs at {place.url}")
         return 0
-    except OSError as error:
-        raise HiveMindError(f"{path}: can't be read ({error.strerror})") from None
-    except ValueError as error:
-        raise HiveMindError(str(error)) from None
+    except (OSError, ValueError) as error:
+        raise HiveMindError(f"{path}: {error.strerror}" if isinstance(error, OSError) else str(error)) from None
     try:
         running = _running(place.url, Token(note.token, str(path), note=path))
     except ProxyError as error:

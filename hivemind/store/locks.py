@@ -12,8 +12,7 @@ from typing import BinaryIO
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a file to read it. Raises: OSError: it can't be, or is a pipe, a device or a folder."""
-    # Not blocking, because it may be a named pipe, which nobody writes to.
+    """Open a file to read it. Raises: OSError: it can't be, or is a pipe (none is waited for), a device or a folder."""
     number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(number).st_mode):
         os.close(number)

@@ -15,8 +15,7 @@ _HEAD = 1 << 16
 def is_recording(text: str) -> bool:
     """Whether this is a folder, a pattern of paths, or a file that isn't a journal but a recording that is read.
 
-    `latest` is always a journal, also where a file or folder has that name.
-    Raises: UsageError: the file can't be read.
+    `latest` never is, whatever has that name. Raises: UsageError: the file can't be read.
     """
     path = Path(os.path.expanduser(text))
     if path.is_dir():

@@ -11,6 +11,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from hivemind.errors import UsageError
+from hivemind.gc_pause import gc_paused
 from hivemind.journal.codec import event_if_any
 from hivemind.journal.event_text import describe
 from hivemind.journal.index.activity import ActivityColumn, Mark
@@ -18,7 +19,7 @@ from hivemind.journal.index.builder import MALFORMED, world_of
 from hivemind.journal.index.index_state import JournalIndex, Start
 from hivemind.journal.read.cursor import LONGEST_LINE, Cursor, moment_of
 from hivemind.journal.read.damage import Damage
-from hivemind.journal.read.reader import gc_paused, last_event, missing_among, open_journal, readable
+from hivemind.journal.read.reader import last_event, missing_among, open_journal, readable
 from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
 from hivemind.prices import prices_at
 from hivemind.records import replace

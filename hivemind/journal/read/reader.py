@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import os
 import re
 import stat
@@ -330,15 +328,3 @@ def counted_in(parts: Sequence[Path]) -> tuple[int, int, int]:
                 agents.update(_AGENT.findall(lines))
                 openings += len(_OPENED.findall(lines))
     return requests, len(agents), openings
-
-
-@contextlib.contextmanager
-def gc_paused() -> Iterator[None]:
-    """Switch the garbage collector off, for folding events: that makes many objects and few garbage cycles."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
