@@ -46,14 +46,14 @@ def forms_text() -> str:
 
 
 def _form(client: Client) -> tuple[str, ...]:
-    form = client.try_again
+    form, name = client.try_again, client.name or "Node's own fetch"
     if not form.retries:
-        return client.name, "never", "", "", "ends", form.seen
+        return name, "never", "", "", "ends", form.seen
     longest = f"{form.longest_s:g} s" if form.longest_s else "none"
     least = f"{form.delay_s(None)} s" if form.longest_s else ""
     held = f", after {form.hold_s:g} s" if form.hold_s else ""
     after = "tries again" if form.in_streams else "ends"
-    return client.name, f"{form.retries} times", longest, f"{least}{held}".removeprefix(", "), after, form.seen
+    return name, f"{form.retries} times", longest, f"{least}{held}".removeprefix(", "), after, form.seen
 
 
 _AGENTS, _SDKS = [client.name for client in AGENTS], [client.name for client in SDKS]
