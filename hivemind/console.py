@@ -40,6 +40,12 @@ def print_note(text: str) -> None:
     print(f"hivemind: {printable(text)}", file=sys.stderr, flush=True)
 
 
+def show_progress(text: str) -> None:
+    """Replace the line of progress on a terminal; an empty text removes it."""
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+
+
 def json_text(data: bytes) -> str:
     """JSON laid out for people, what isn't printable written as escapes, which mean the same."""
     import msgspec
@@ -100,6 +106,13 @@ def guarded_output() -> Iterator[None]:
         contextlib.redirect_stderr(cast(TextIO, Guarded(sys.stderr))),
     ):
         yield
+
+
+def open_streams() -> None:
+    """Open the standard streams that are closed, or other files would have their numbers and get what is printed."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # the lowest number that is free is its own
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
 
 
 def _broken(text: str, room: int | None) -> str:

@@ -137,6 +137,14 @@ def test_interrupt(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize(("to", "code"), [("<&-", 0), (">&-", 0), ("2>&-", 0), ("<&- >&- 2>&-", 0), (">/dev/full", 1)])
+def test_streams_that_cant_be_used(to: str, code: int) -> None:
+    """A closed one is as one that nobody reads; a full disk is told in a line."""
+    script = "import sys; from hivemind.cli.main import main; sys.exit(main(['version']))"
+    done = subprocess.run(f'{sys.executable} -Pc "{script}" {to}', shell=True, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr.count(b"\n")) == (code, code)
+
+
 @pytest.mark.parametrize("argument", ["version", "--help"])
 def test_reader_that_left(argument: str) -> None:
     """Printing into a closed pipe ends without a traceback, buffered (-I) as it usually is."""

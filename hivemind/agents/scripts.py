@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from hivemind.store.locks import open_regular
+
 _MOST_BYTES = 1_000_000
 _AUTOGEN = re.compile(r"\bOpenAIChatCompletionClient\(((?:[^()]|\([^()]*\))*)\)")
 _OWN_HOST = re.compile(r"""\bmodel\s*=\s*["']((?:claude|gemini|Llama)-[^"']*)["']""")
@@ -18,9 +20,9 @@ def past(command: Sequence[str], cwd: Path) -> str:
         if not word.endswith(".py"):
             continue
         try:
-            with (cwd / word).open(encoding="utf-8") as file:
-                calls = _AUTOGEN.findall(file.read(_MOST_BYTES))
-        except (OSError, ValueError):
+            with open_regular(cwd / word) as file:
+                calls = _AUTOGEN.findall(file.read(_MOST_BYTES).decode("utf-8", "replace"))
+        except (OSError, ValueError):  # the latter of a name with a NUL
             continue
         for arguments in calls:
             model = _OWN_HOST.search(arguments)

@@ -20,7 +20,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from hivemind.errors import HiveMindError, UsageError
-from hivemind.store.locks import is_locked, take_lock
+from hivemind.store.locks import is_held, take_lock
 from hivemind.text.humanise import plural
 from hivemind.text.shells import command_line
 
@@ -296,7 +296,7 @@ class Repository:
         known = ["--not", *([base] if base else []), f"--exclude={BRANCHES}*", "--branches", "--remotes", "--tags"]
         commits = int(self._git("rev-list", "--count", *heads, *known)) if heads else 0
         merged = not commits or all(self._is_content_of(self._setting(branch, _FROM), head) for head in heads)
-        used = exists and self._is_locked(folder)
+        used = exists and is_held(self._lock_of(folder))
         return Worktree(agent, folder, branch, base, tip, commits, changes, merged, ignored, used, exists)
 
     def finish(self, agent: str, *, remove: bool) -> LeftWorktree:
@@ -326,11 +326,6 @@ class Repository:
         lines = [line for line in self._git("-C", str(folder), "status", *flags).split("\0") if line]
         ignored = sum(line.startswith("!!") for line in lines)
         return len(lines) - ignored, ignored
-
-    def _is_locked(self, folder: Path) -> bool:
-        with contextlib.suppress(OSError):
-            return is_locked(self._lock_of(folder))
-        return False
 
     # --- Removing -------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from hivemind.console import print_note, printable
 from hivemind.control.discovery import STATE_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE, local_url
 from hivemind.errors import UsageError
 from hivemind.settings_file import find_settings_file, from_its_folder, parsed
-from hivemind.store.trust import FoundFile, Ignored, read_found
+from hivemind.store.trust import Ignored, read_found, read_named
 
 if TYPE_CHECKING:
     from hivemind.settings import Settings
@@ -101,7 +101,7 @@ def _in_file(
 ) -> dict[str, Any]:
     """Return what the file says of these names, none of which counts from one that isn't trusted."""
     if named := environ.get(_FILE_VARIABLE):
-        file = _named_file(named, cwd)
+        file = read_named(cwd / named)
     elif (path := find_settings_file(cwd, say)) is not None:
         file = read_found(path)
     else:
@@ -112,7 +112,7 @@ def _in_file(
         content = parsed(file.text)
     except ValueError as error:
         if file.trusted:
-            raise UsageError(f"{file.path}: {error}") from None
+            raise UsageError(f"{file.path}: {error}{f' ({_FILE_VARIABLE})' if named else ''}") from None
         say(Ignored(file.path, (), file.changed, str(error)).note)
         return {}
     found = {name: content[name] for name in names if name in content}
@@ -122,16 +122,6 @@ def _in_file(
     if not named and isinstance(folder := found.get("state_dir"), str):
         found["state_dir"] = from_its_folder(file.path, folder)
     return found
-
-
-def _named_file(named: str, cwd: Path) -> FoundFile:
-    path = cwd / named
-    try:
-        return FoundFile(path, path.read_text("utf-8"), trusted=True)
-    except FileNotFoundError:
-        raise UsageError(f"{named}: no such file (HIVEMIND_CONFIG)") from None
-    except (OSError, UnicodeDecodeError) as error:
-        return FoundFile(path, "", trusted=True, problem=f"can't be read ({getattr(error, 'strerror', None) or error})")
 
 
 def add_folder_flags(parser: argparse.ArgumentParser) -> None:

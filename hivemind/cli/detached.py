@@ -108,7 +108,7 @@ def _down(namespace: argparse.Namespace) -> int:
         print_note(f"no proxy of yours runs at {place.url}")
         return 0
     except (OSError, ValueError) as error:
-        raise HiveMindError(str(error)) from None
+        raise HiveMindError(f"{path}: {error.strerror}" if isinstance(error, OSError) else str(error)) from None
     try:
         running = _running(place.url, Token(note.token, str(path), note=path))
     except ProxyError as error:
@@ -170,7 +170,8 @@ def _configure_logs(parser: argparse.ArgumentParser) -> None:
 
 
 def _logs(namespace: argparse.Namespace) -> int:
-    from hivemind.host.detached.log import followed, is_written, last_lines, log_path
+    from hivemind.host.detached.log import followed, last_lines, log_path
+    from hivemind.store.locks import is_held
 
     settings = _settings(namespace)
     if namespace.lines < 0:
@@ -184,7 +185,7 @@ def _logs(namespace: argparse.Namespace) -> int:
     if namespace.lines and not text:
         print_note(f"nothing is in {path} so far")
     if namespace.follow:
-        if not is_written(path):
+        if not is_held(path):
             print_note(f"no proxy writes to {path} now")
         for data in followed(path, position):
             _write(data)

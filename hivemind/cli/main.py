@@ -6,18 +6,18 @@ A command's module is imported when it is wanted: some need libraries that take 
 from __future__ import annotations
 
 import argparse
-import gc
+import errno
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from hivemind import __version__
 from hivemind.cli.plugin import GROUP, Command
-from hivemind.console import guarded_output, print_note
+from hivemind.console import guarded_output, open_streams, print_note
 from hivemind.errors import HiveMindError, UsageError
+from hivemind.gc_pause import gc_paused
 from hivemind.parser import COMPLETED_SHELLS, Parser, completion_of
 from hivemind.text.humanise import instead_of
 
@@ -99,6 +99,7 @@ _OWN = {name: row for group in GROUPS.values() for name, row in group.items()}
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the program; returns the exit code."""
     args = list(sys.argv[1:] if argv is None else argv)
+    open_streams()
     with guarded_output():
         try:
             try:
@@ -113,10 +114,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             return error.exit_code
         except KeyboardInterrupt:
             return 130
-        except BrokenPipeError:
-            # Nobody reads our output any more; what is still buffered must not be written at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 141
+        except OSError as error:
+            if error.errno not in (errno.EPIPE, errno.ENOSPC):
+                raise
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or what is buffered would fail at exit
+            if error.errno == errno.ENOSPC:
+                print_note("not all could be written: no space is left")
+            return 141 if error.errno == errno.EPIPE else 1  # the former: nobody reads our output any more
 
 
 def _run(args: list[str]) -> int:
@@ -128,22 +132,10 @@ def _run(args: list[str]) -> int:
         parser.parse_args(args[:1])
         parser.print_help()
         return 0
-    with _no_garbage_collection():
+    with gc_paused():  # what is imported all stays: a sixth of the time until a command starts
         namespace = build_parser([name]).parse_args(args)
     code: int = namespace.run(namespace)
     return code
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Collect no garbage among what is imported, all of which stays: a sixth of the time until a command starts."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _print_version(_: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from hivemind.errors import UsageError
 from hivemind.records import replace
-from hivemind.store.token_file import note_in, note_path, state_dir
+from hivemind.store.token_file import note_in, note_path, read_note, state_dir
 
 TOKEN_VARIABLE = "HIVEMIND_CONTROL_TOKEN"
 RUN_TOKEN_VARIABLE = "HIVEMIND_RUN_TOKEN"
@@ -62,7 +62,7 @@ class Token:
         """Return the run of the proxy that noted this token; empty: no note has it."""
         if self.note is not None:
             with contextlib.suppress(OSError, ValueError):
-                found = note_in(_beginning(self.note), self.note)
+                found = read_note(self.note)
                 return found.run if found.token == self.text else ""
         return ""
 
@@ -119,7 +119,7 @@ def find_token(place: ProxyAddress, environ: Mapping[str, str], token_file: Path
         raise UsageError(f"no token for {place.url}: {error.strerror}; set {TOKEN_VARIABLE}") from None
     if token is not None:
         return replace(token, note=path)
-    if not path.exists():
+    if not path.is_file():
         raise NoRunningProxy(
             f"no proxy of yours runs at {place.url} (there is no {path}); start one with hivemind proxy, or put its"
             f" control token in {TOKEN_VARIABLE}"
@@ -169,7 +169,8 @@ def _read(file: Path) -> Token:
 
 def _token_in(file: Path) -> str:
     """From a proxy's note, or from a file that holds nothing else. Raises: OSError, UsageError."""
-    data = _beginning(file)
+    with file.open("rb") as opened:
+        data = opened.read(_LONGEST + 1)
     text = data.decode("ascii", "replace").strip()
     if text.startswith("{"):
         with contextlib.suppress(ValueError):
@@ -178,11 +179,6 @@ def _token_in(file: Path) -> str:
     if wrong:
         raise UsageError(f"{file}: {wrong}; a token file is a proxy's note (control-PORT.json), or one line, the token")
     return text
-
-
-def _beginning(file: Path) -> bytes:
-    with file.open("rb") as opened:
-        return opened.read(_LONGEST + 1)
 
 
 def _wrong_in(text: str, size: int) -> str:

@@ -27,6 +27,7 @@ from hivemind.control.rights import OPERATOR, Denied, Principal
 from hivemind.host import senders
 from hivemind.proxy.cycle import EXTENSION
 from hivemind.store.atomic import written_whole
+from hivemind.store.locks import open_regular
 
 _log = logging.getLogger(__name__)
 
@@ -176,7 +177,10 @@ class Runs:
 
 def _roots_in(file: Path | None) -> dict[str, str]:
     try:
-        return {} if file is None else msgspec.json.decode(file.read_bytes(), type=dict[str, str])
+        if file is None:
+            return {}
+        with open_regular(file) as opened:
+            return msgspec.json.decode(opened.read(), type=dict[str, str])
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return {}
 
@@ -187,7 +191,8 @@ def _key(file: Path | None) -> bytes:
     if file is None:
         return fresh
     try:
-        found = file.read_bytes()
+        with open_regular(file) as opened:
+            found = opened.read()
         if len(found) == _KEY_BYTES and not os.stat(file).st_mode & 0o077:
             return found
     except FileNotFoundError:

@@ -20,10 +20,11 @@ import msgspec
 from msgspec import Struct, field
 
 from hivemind.errors import UsageError
+from hivemind.gc_pause import gc_paused
 from hivemind.journal.codec import begin_of, begins_of, event_if_any
 from hivemind.journal.export.requests import csv_line, safe_cell
 from hivemind.journal.files import parts_from, parts_in
-from hivemind.journal.read.reader import beginning, gc_paused, open_journal, readable
+from hivemind.journal.read.reader import beginning, open_journal, readable
 from hivemind.journal.records import Gap, JournalBegan
 from hivemind.processes import on_cores
 from hivemind.records import replace

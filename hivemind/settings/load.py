@@ -22,7 +22,7 @@ from hivemind.redaction.text import printable, redact
 from hivemind.settings.model import Settings
 from hivemind.settings.options import PREFIX, add_flags, find, given_flags, number_given, options, sections
 from hivemind.settings_file import NAME, find_settings_file, from_its_folder, is_removed, parsed
-from hivemind.store.trust import FoundFile, Ignored, read_found
+from hivemind.store.trust import FoundFile, Ignored, read_found, read_named
 from hivemind.text.humanise import did_you_mean
 
 CONFIG_VARIABLE = PREFIX + "CONFIG"
@@ -127,12 +127,10 @@ def from_file(named: str | None, cwd: Path) -> tuple[list[Given], Ignored | None
     if named is None:
         path = find_settings_file(cwd, print_note)
         return ([], None) if path is None else _from_found(read_found(path), os.path.relpath(path, cwd))
-    try:
-        text = (cwd / named).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise UsageError(f"{named}: can't be read ({reason})") from None
-    return from_text(text, named, on_removed=_note_removed), None
+    file = read_named(cwd / named)
+    if file.problem:
+        raise UsageError(f"{named}: {file.problem}")
+    return from_text(file.text, named, on_removed=_note_removed), None
 
 
 def _from_found(file: FoundFile, shown: str) -> tuple[list[Given], Ignored | None]:

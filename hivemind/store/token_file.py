@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 
 from hivemind.store.atomic import written_whole
+from hivemind.store.locks import open_regular
 
 _log = logging.getLogger(__name__)
 
@@ -123,7 +124,8 @@ def write_note(path: Path, note: Note) -> None:
 
 def read_note(path: Path) -> Note:
     """Raises: OSError; ValueError: the file is no such note. Neither repeats anything of the token."""
-    return note_in(path.read_bytes(), path)
+    with open_regular(path) as file:
+        return note_in(file.read(), path)
 
 
 def note_in(data: bytes, path: Path) -> Note:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,10 +21,11 @@ from msgspec import Struct
 
 from hivemind.settings_file import may_own
 from hivemind.store.atomic import written_whole
+from hivemind.store.locks import open_regular
 from hivemind.store.token_file import state_dir
 
 MOST_BYTES = 64 << 10
-"""A longer file that was found isn't read."""
+"""A longer file that was found isn't read; of one that was named, which may have no end, 16 times as much."""
 _NAMED = 8
 """Settings that a line names; the others are counted."""
 
@@ -85,31 +85,33 @@ class Ignored(Struct, frozen=True):
 
 def read_found(path: Path) -> FoundFile:
     """Read a file that was found, and look up whether this very content is trusted there."""
-    own, text, problem = _is_in_users_folder(path), "", ""
-    try:
-        text = _content(path).decode()
-    except OSError as error:
-        problem = f"can't be read ({error.strerror or error})"
-    except UnicodeDecodeError:
-        problem = "can't be read (not UTF-8)"
-    known = _digest_on_record(path)
+    own, known = _is_in_users_folder(path), _digest_on_record(path)
+    text, problem = _text(path, found=True)
     trusted = own or (not problem and known == _digest(text))
     return FoundFile(path, text, trusted, changed=known is not None and not trusted, problem=problem)
 
 
-def _content(path: Path) -> bytes:
-    """Raises: OSError: it can't be read, or isn't what a settings file is."""
-    # Not blocking, because it may be a named pipe, which nobody writes to.
-    with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
-        about = os.fstat(file.fileno())
-        if not stat.S_ISREG(about.st_mode):
-            raise OSError("no regular file")
-        if not may_own(about.st_uid):
-            raise OSError("it belongs to another user")
-        content = file.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        raise OSError(f"more than {MOST_BYTES >> 10} KiB; name it with --config if it is to be read")
-    return content
+def read_named(path: Path) -> FoundFile:
+    """Read a file that the user named: anybody's, or what a pipe gives."""
+    text, problem = _text(path, found=False)
+    return FoundFile(path, text, trusted=True, problem=problem)
+
+
+def _text(path: Path, *, found: bool) -> tuple[str, str]:
+    """Return what it says, and why it can't be read; one of them is empty."""
+    most, hint = (MOST_BYTES, "; name it with --config if it is to be read") if found else (MOST_BYTES << 4, "")
+    try:
+        with open_regular(path) if found else path.open("rb") as file:
+            if found and not may_own(os.fstat(file.fileno()).st_uid):
+                return "", "can't be read (it belongs to another user)"
+            content = file.read(most + 1)
+        if len(content) > most:
+            return "", f"can't be read (more than {most >> 10} KiB{hint})"
+        return content.decode(), ""
+    except OSError as error:
+        return "", f"can't be read ({error.strerror})"
+    except UnicodeDecodeError:
+        return "", "can't be read (not UTF-8)"
 
 
 def _is_in_users_folder(path: Path) -> bool:

@@ -190,6 +190,19 @@ async def test_refused_settings(tmp_path: Path) -> None:
 
 
 @pytest.mark.e2e
+async def test_pipes_in_place_of_its_files(tmp_path: Path) -> None:
+    """It starts, is found and ends, and waits for nobody at the other end of one."""
+    (tmp_path / "state").mkdir()
+    async with nothing(tmp_path, HIVEMIND_IDLE_EXIT_S="20") as (place, port):
+        for name in ("control-{}.json", "proxy-{}.key", "proxy-{}.runs", "proxy-{}.log", "proxy-{}.db"):
+            os.mkfifo(tmp_path / "state" / name.format(port))
+        done = [await place.called(*each.split()) for each in ("status", "logs", "up -d", "status", "down")]
+    assert [each.code for each in done] == [1, 1, 0, 0, 0], done
+    assert done[1].err.endswith("no log of a detached proxy is there (no regular file)\n")
+    assert "(no log)" in done[2].out
+
+
+@pytest.mark.e2e
 async def test_without_a_state_directory(tmp_path: Path) -> None:
     """The starter can use it all the same."""
     async with nothing(tmp_path, HIVEMIND_STATE_DIR="/dev/null/none", HIVEMIND_IDLE_EXIT_S="0.5") as (place, _):

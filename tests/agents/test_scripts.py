@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from hivemind.agents.scripts import past
 def test_hosts_of_their_own(code: str, model: str, tmp_path: Path) -> None:
     """A program is told of whose client is made for a model that AutoGen takes elsewhere, and no other."""
     (tmp_path / "crew.py").write_text(code, "utf-8", "surrogateescape")
-    found = past(("python", "-u", "missing.py", "crew.py"), tmp_path)
+    os.mkfifo(tmp_path / "pipe.py")  # nothing waits for its writer
+    found = past(("python", "-u", "missing.py", "pipe.py", "crew.py"), tmp_path)
     assert found.startswith("crew.py's requests go past HiveMind: ") is bool(model)
     assert model in found

@@ -241,7 +241,8 @@ async def test_a_running_proxy_is_found(tmp_path: Path) -> None:
     [
         ("port = 0\n", {}, "the port is set to 0, any free one; say where the proxy is with --attach"),
         ("port = [\n", {}, "not TOML: "),
-        ("", {"HIVEMIND_CONFIG": "gone.toml"}, "gone.toml: no such file (HIVEMIND_CONFIG)"),
+        ("", {"HIVEMIND_CONFIG": "gone.toml"}, "can't be read (No such file or directory) (HIVEMIND_CONFIG)"),
+        ("", {"HIVEMIND_CONFIG": "/dev/zero"}, "/dev/zero: can't be read (more than 1024 KiB) (HIVEMIND_CONFIG)"),
         ("", {"HIVEMIND_PORT": "x"}, "the port is set to x, which is none; say where the proxy is with --attach"),
     ],
 )

@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from contracts.sources import PACKAGES, ROOT
+from contracts.sources import PACKAGES, ROOT, modules
 
 import hivemind
 
@@ -71,6 +71,12 @@ def test_paths() -> None:
 
 def _holds_files(path: Path) -> bool:
     return path.is_file() or any(each.is_file() and each.suffix != ".pyc" for each in path.rglob("*"))
+
+
+def test_python_is_started_without_the_working_directory() -> None:
+    """A folder's `hivemind_tui.py` isn't run in place of ours by `-m`; see also `tui/test_plots.py`."""
+    started = r'sys\.executable,\s*"-[cm]"'
+    assert names([each for each in modules(*PACKAGES) if re.search(started, each.read_text("utf-8"))]) == []
 
 
 def test_readme_is_short() -> None:

@@ -7,20 +7,22 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hivemind.host.detached.log import earlier, followed, is_written, last_lines
+from hivemind.host.detached.log import earlier, followed, last_lines
 from hivemind.host.detached.order import Failed, Started, StartReport, answer_in
+from hivemind.store.locks import is_held
 
 WRITES = """\
 import sys
 from pathlib import Path
-from hivemind.host.detached.log import ProxyLog, is_written
+from hivemind.host.detached.log import ProxyLog
+from hivemind.store.locks import is_held
 path = Path(sys.argv[1])
 log = ProxyLog(path, 20)
 print("one", flush=True)
 log.trim()
 print("a line that is too long", file=sys.stderr, flush=True)
 log.trim()
-print(is_written(path), flush=True)
+print(is_held(path), flush=True)
 """
 
 
@@ -30,7 +32,7 @@ def test_begins_anew_when_too_long(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", WRITES, str(path)], check=True)
     assert earlier(path).read_text() == "one\na line that is too long\n"
     assert path.read_text() == "True\n"
-    assert not is_written(path)
+    assert not is_held(path)
     assert last_lines(path, 2) == (b"a line that is too long\nTrue\n", 5)
     assert last_lines(path, 0) == (b"", 5)
 
@@ -42,7 +44,7 @@ def test_another_writer_trims_nothing(tmp_path: Path) -> None:
         import fcntl
 
         fcntl.flock(other, fcntl.LOCK_EX)
-        assert is_written(path)
+        assert is_held(path)
         subprocess.run([sys.executable, "-c", WRITES, str(path)], check=True)
     assert not earlier(path).exists()
     assert path.read_text() == "one\na line that is too long\nTrue\n"

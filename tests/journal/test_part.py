@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from hivemind.journal.write.segment import Closed, JournalPart, being_written
+from hivemind.journal.write.segment import Closed, JournalPart
+from hivemind.store.locks import is_held
 
 REAL_WRITE = os.write
 
@@ -54,11 +55,11 @@ def test_never_another_s_file(tmp_path: Path) -> None:
 def test_locked_while_it_is_written(tmp_path: Path) -> None:
     """Anybody can tell whether its writer lives."""
     path = tmp_path / "a.jsonl"
-    assert not being_written(path)
+    assert not is_held(path)
     part = JournalPart(path)
-    assert being_written(path)
+    assert is_held(path)
     part.close()
-    assert not being_written(path)
+    assert not is_held(path)
 
 
 def test_a_full_disk(small: Path) -> None:
@@ -201,7 +202,7 @@ def test_locked_while_another_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     part = JournalPart(tmp_path / "a.jsonl")
     try:
         assert refused
-        assert being_written(part.path)
+        assert is_held(part.path)
     finally:
         part.close()
-    assert not being_written(part.path)
+    assert not is_held(part.path)

@@ -17,8 +17,8 @@ from store.provider import Fleet, providing
 
 from hivemind.journal.read.reader import Journal, open_journal
 from hivemind.journal.records import Gap, JournalBegan, JournalEnded, RequestBody, ResponseBody
-from hivemind.journal.write.segment import being_written
 from hivemind.scheduler import events as ev
+from hivemind.store.locks import is_held
 from hivemind.world.state import Carried
 from hivemind.world.world import World
 
@@ -75,10 +75,10 @@ async def test_kill(tmp_path: Path) -> None:
                 await fleet.until(100)
                 known = fleet.answers
                 await asyncio.sleep(1.0)
-                assert being_written(journals(state)[0])
+                assert is_held(journals(state)[0])
                 await running.kill()
         (path,) = journals(state)
-        assert not being_written(path)
+        assert not is_held(path)
         journal, events = read(path)
         async with program(upstream, state) as running:
             await running.stop()

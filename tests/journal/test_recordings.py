@@ -22,6 +22,7 @@ from journal.recordings import HERE
 from hivemind.cli.main import main
 from hivemind.journal.files import find
 from hivemind.journal.importers import FORMATS, claude_code, codex
+from hivemind.journal.importers.foreign import is_recording
 from hivemind.journal.importers.looking_back import look_back
 from hivemind.journal.importers.making import journal_of
 from hivemind.journal.importers.sources import Shelf, Source, find_sources, tales_of
@@ -326,6 +327,13 @@ def test_everywhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["journal", "stats", str(CODE), "--json", "--state-dir", state]) == 0
     assert json.loads(capsys.readouterr().out)["attempts"] == 13
     assert not any(b"CANARY" in path.read_bytes() for path in Path(state).rglob("*") if path.is_file())
+
+
+def test_a_folder_named_latest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of the working directory isn't taken for the latest journal; by a path it can be named."""
+    shutil.copytree(CODEX, tmp_path / "latest")
+    monkeypatch.chdir(tmp_path)
+    assert [is_recording(text) for text in ("latest", "./latest")] == [False, True]
 
 
 def test_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

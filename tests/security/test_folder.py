@@ -163,19 +163,6 @@ async def test_nothing_starts_without_another_upstream(tmp_path: Path, program: 
         assert detached_in(tmp_path) == []
 
 
-async def test_a_broken_file_names_no_upstream_either(tmp_path: Path) -> None:
-    """Where it can't be known whether the file names one, nothing starts either; with one given, it is left out."""
-    async with hostile(tmp_path, 'upstream = "http://127.0.0.1:{port}"\nrpm = [') as there:
-        done = await there.hivemind("run", "--", "true")
-        assert (done.code, "may name an upstream, but can't be read (hivemind.toml: not TOML: " in done.err) == (
-            2,
-            True,
-        )
-        there.place.environ["HIVEMIND_UPSTREAM"] = f"own={there.upstream.url}"
-        assert "so nothing in it counts" in (await there.hivemind("run", "--", "python", "agent.py")).err
-        assert len(there.upstream.requests) == 1
-
-
 @pytest.mark.e2e
 async def test_an_agent_that_changes_the_file(tmp_path: Path) -> None:
     """A proxy that runs keeps what it was started with, whatever becomes of the file, and an agent can't trust it."""

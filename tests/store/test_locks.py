@@ -24,5 +24,5 @@ def test_a_lock(tmp_path: Path) -> None:
 
 def test_what_cannot_be_told(tmp_path: Path) -> None:
     """It isn't taken for free: what runs would be taken for lost."""
-    with pytest.raises(OSError, match="directory"):
+    with pytest.raises(OSError, match="no regular file"):
         is_locked(tmp_path)

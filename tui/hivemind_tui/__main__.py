@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
-from hivemind.console import printable
+from hivemind.console import open_streams, printable
 from hivemind.errors import HiveMindError
 from hivemind_tui.loop.gc_pacing import quiet
 
@@ -16,6 +15,7 @@ from hivemind_tui.loop.gc_pacing import quiet
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the program; returns the exit code."""
     args = sys.argv[1:] if argv is None else argv
+    open_streams()
     try:
         with quiet() as collector:
             from hivemind_tui.program.main import parse, run
@@ -33,8 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # the reader of the lines has closed the pipe
-        with suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
 

@@ -190,7 +190,7 @@ def _offer(namespace: argparse.Namespace) -> int:
     if input("open it in the control room? [y/N] ").strip().lower() not in ("y", "yes"):
         return 0
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-m", "hivemind_tui", *command[1:]])
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "hivemind_tui", *command[1:]])
 
 
 command = Command(_configure, _run)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from hivemind.store.locks import is_locked
+from hivemind.store.locks import open_regular
 from hivemind.store.token_file import state_dir
 
 MOST_BYTES = 8 << 20
@@ -50,7 +50,8 @@ class ProxyLog:
         self.path = path
 
     def _take(self, path: Path) -> None:
-        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        # Not blocking, because it may be a named pipe, which nobody reads.
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._alone = path != Path(os.devnull)
@@ -80,19 +81,13 @@ class ProxyLog:
         threading.Thread(target=run, daemon=True, name="hivemind-log").start()
 
 
-def is_written(path: Path) -> bool:
-    """Return whether a proxy writes to that log now."""
-    with contextlib.suppress(OSError):
-        return is_locked(path)
-    return False
-
-
 def last_lines(path: Path, count: int) -> tuple[bytes, int]:
     """Return the last lines of a log, earlier ones of the file before it included, and how long the file is now.
 
     Raises: OSError: there is none.
     """
-    text = path.read_bytes()
+    with open_regular(path) as file:
+        text = file.read()
     position, lines = len(text), text.splitlines(keepends=True)
     if len(lines) < count:
         with contextlib.suppress(OSError):

@@ -22,6 +22,7 @@ def main() -> int:
         os._exit(0)
     gc.disable()  # while it imports, because all of that stays
     import pickle
+    from pathlib import Path
 
     from hivemind.console import guarded_output
     from hivemind.errors import BindError, HiveMindError
@@ -35,8 +36,6 @@ def main() -> int:
     try:
         path = log_path(settings.state_dir, settings.port)
     except OSError:
-        from pathlib import Path
-
         path = Path(os.devnull)
     log = ProxyLog(path)
     log.keep_trimmed()

@@ -17,13 +17,13 @@ from msgspec import Struct
 from hivemind import __version__
 from hivemind.console import printable
 from hivemind.errors import UsageError
+from hivemind.gc_pause import gc_paused
 from hivemind.journal.codec import line_of
 from hivemind.journal.files import folder_in, part_path, parts_in
 from hivemind.journal.importers.events import EventBuilder
 from hivemind.journal.importers.parsed import grouped
 from hivemind.journal.importers.sources import FOLDER, Found, Shelf, Tell, find_sources, understood
 from hivemind.journal.importers.tables import Layout
-from hivemind.journal.read.reader import gc_paused
 from hivemind.journal.records import JournalBegan, JournalEnded
 from hivemind.scheduler.events import Event
 from hivemind.store.atomic import output_file

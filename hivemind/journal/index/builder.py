@@ -24,9 +24,9 @@ from hivemind.journal.index.index import Block, IndexWriter, Stale, header_of, o
 from hivemind.journal.read.cursor import Cursor
 from hivemind.journal.read.reader import Journal, open_journal
 from hivemind.journal.records import JournalBegan
-from hivemind.journal.write.segment import being_written
 from hivemind.prices import prices_at
 from hivemind.scheduler.types import Price
+from hivemind.store.locks import is_held
 from hivemind.world.world import World
 
 EVENTS_APART = 5000
@@ -156,7 +156,7 @@ def build(path: Path, index: Path, *, priced: bool, goes_on: Callable[[], bool] 
         work = Pass(journal, writer, last, world)
         with contextlib.closing(work):
             work.run(journal.parts)
-            while being_written(parts_from(journal.path, journal.began)[-1]) and goes_on():
+            while is_held(parts_from(journal.path, journal.began)[-1]) and goes_on():
                 work.run(parts_from(journal.path, journal.began), following=True)
             work.run(parts_from(journal.path, journal.began))
 

@@ -9,18 +9,19 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from hivemind.errors import UsageError
+from hivemind.gc_pause import gc_paused
 from hivemind.journal.codec import event_if_any
 from hivemind.journal.index.activity import ActivityColumn, Mark
 from hivemind.journal.index.builder import MALFORMED, world_of
 from hivemind.journal.index.index_state import JournalIndex, Start
 from hivemind.journal.read.cursor import LONGEST_LINE, Cursor, moment_of
 from hivemind.journal.read.damage import Damage
-from hivemind.journal.read.reader import gc_paused, last_event, missing_among, open_journal, readable
+from hivemind.journal.read.reader import last_event, missing_among, open_journal, readable
 from hivemind.journal.records import RequestBody, ResponseBody
-from hivemind.journal.write.segment import being_written
 from hivemind.prices import prices_at
 from hivemind.records import replace
 from hivemind.scheduler import events as ev
+from hivemind.store.locks import is_held
 from hivemind.world.snapshot import RequestDetail
 from hivemind.world.world import World
 
@@ -123,7 +124,7 @@ class Player:
         sizes = self._measured()
         grown = sizes != self._sizes
         self._sizes = sizes
-        self.growing = being_written(self.parts[-1])
+        self.growing = is_held(self.parts[-1])
         if self._cursor is not None:
             self._cursor.parts = self.parts
         if grown:

@@ -13,8 +13,8 @@ from msgspec import Struct
 from hivemind.journal import codec
 from hivemind.journal.read.damage import LONGEST_S, Damage, EventOrder, OrderState
 from hivemind.journal.records import VERSION, Gap, JournalBegan, JournalEnded, RequestBody, ResponseBody
-from hivemind.journal.write.segment import being_written
 from hivemind.scheduler.events import Event
+from hivemind.store.locks import is_held
 
 LONGEST_LINE = 128 << 20
 """Bytes: a body of 16 MiB is written, and may grow sixfold as text."""
@@ -114,7 +114,7 @@ class Cursor:
                     while (piece := readline(_PIECE)) and not piece.endswith(b"\n"):
                         self.offset += len(piece)
                     self.offset += len(piece)
-                elif self.part + 1 == len(self.parts) and being_written(self.parts[self.part]):
+                elif self.part + 1 == len(self.parts) and is_held(self.parts[self.part]):
                     return  # the rest of it may still be on its way
             self.offset += len(line)
             yield line

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import os
 import re
 import stat
@@ -21,8 +19,8 @@ from hivemind.journal.files import by_beginning, later_parts, part_of, part_path
 from hivemind.journal.read.cursor import Cursor
 from hivemind.journal.read.damage import Damage
 from hivemind.journal.records import VERSION, JournalBegan, JournalEnded
-from hivemind.journal.write.segment import being_written
 from hivemind.scheduler.events import Event, Progress, Sampled
+from hivemind.store.locks import is_held
 
 FREQUENT: frozenset[type[Event]] = frozenset({Progress, Sampled})
 """The most frequent kinds, which most readers don't need; leaving them out saves most of the time of reading."""
@@ -288,7 +286,7 @@ def _listed(name: str, parts: Sequence[Path], size: int, *, counted: bool) -> Li
     last = last_event(parts[-1])
     requests, agents, openings = counted_in(parts) if counted else (None, None, None)
     end = "ended" if isinstance(last, JournalEnded) else "truncated"
-    if being_written(parts[-1]):
+    if is_held(parts[-1]):
         end = "still being written"
     return Listed(
         name=name,
@@ -320,15 +318,3 @@ def counted_in(parts: Sequence[Path]) -> tuple[int, int, int]:
                 agents.update(_AGENT.findall(lines))
                 openings += len(_OPENED.findall(lines))
     return requests, len(agents), openings
-
-
-@contextlib.contextmanager
-def gc_paused() -> Iterator[None]:
-    """Switch the garbage collector off, for folding events: that makes many objects and few garbage cycles."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()

@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from hivemind.journal.files import part_path, parts_in
-from hivemind.store.locks import is_locked
+from hivemind.store.locks import is_held
 
 _log = logging.getLogger(__name__)
 _NAMES_TRIED = 1000
@@ -113,13 +113,6 @@ def _identity(found: os.stat_result) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def being_written(path: Path) -> bool:
-    """Return whether a running program writes this file."""
-    with contextlib.suppress(OSError):
-        return is_locked(path)
-    return False
-
-
 # --- Parts of a folder ------------------------------------------------------------------------------------------------
 
 
@@ -173,7 +166,7 @@ def _parts_beside(writing: Path) -> tuple[list[tuple[float, Path, int]], int]:
     of journals that others write; and the size of all of them."""
     removable, total = [], 0
     for parts in parts_in(writing.parent).values():
-        ours = writing in parts.values() or not being_written(parts[max(parts)])
+        ours = writing in parts.values() or not is_held(parts[max(parts)])
         for path in parts.values():
             with contextlib.suppress(FileNotFoundError):  # another proxy was quicker
                 stat = path.stat()

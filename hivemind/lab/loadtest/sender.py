@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import resource
 import signal
-import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from hivemind.console import show_progress
 from hivemind.errors import UsageError
 from hivemind.journal.read.reader import open_journal
 from hivemind.lab.loadtest.messages import Bodies, MessageBuilder, OutgoingRequest, path_of
@@ -269,7 +269,7 @@ async def _send_until_stopped(sender: Sender, requests: Sequence[RecordedRequest
             for number in _SIGNALS:
                 loop.remove_signal_handler(number)
         progress.cancel()
-        _write_progress("")
+        show_progress("")
     return stopped
 
 
@@ -279,11 +279,5 @@ async def _show_progress(sender: Sender, total: int) -> None:
     while True:
         failed = f", {sender.failed:,} failed" if sender.failed else ""
         done = f"{len(sender.sent):,} of {total:,} over{failed}"
-        _write_progress(f"{done}, {sender.in_flight:,} in flight, {clock() - began:.0f} s")
+        show_progress(f"{done}, {sender.in_flight:,} in flight, {clock() - began:.0f} s")
         await asyncio.sleep(_PROGRESS_S)
-
-
-def _write_progress(text: str) -> None:
-    """Replace the progress line on a terminal; an empty text removes it."""
-    if sys.stderr.isatty():
-        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)

@@ -12,11 +12,11 @@ from hivemind.journal.past import TokenSpending
 from hivemind.journal.read.several import Journals, open_journals
 from hivemind.journal.records import JournalBegan
 from hivemind.journal.wait_causes import causes_of
-from hivemind.journal.write.segment import being_written
 from hivemind.lab.report.agents import AgentStats, spending_by_model
 from hivemind.lab.report.fold import AGENTS_KEPT, RunFold
 from hivemind.lab.report.lanes import LaneSummary, WindowSummary
 from hivemind.scheduler.types import Price
+from hivemind.store.locks import is_held
 
 _SOURCES = {
     "har": "made from a HAR file, which shows waits and retries only in part",
@@ -133,7 +133,7 @@ def read(paths: Path | Sequence[Path], price: Price | None = None, tz: tzinfo = 
     warnings = [*_together(journals), *journals.notes()]
     for name, journal in journals.named():
         it = f"{name}:" if len(journals.each) > 1 else "it"
-        if being_written(journal.parts[-1]):
+        if is_held(journal.parts[-1]):
             warnings.append(f"{it} is still being written: this is its state so far")
         elif not journal.damage.ended and not journal.damage.torn:
             warnings.append(f"{it} is truncated: the program that wrote it was killed")

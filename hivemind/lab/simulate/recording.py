@@ -11,8 +11,8 @@ from typing import Any
 from msgspec import structs
 
 from hivemind.errors import UsageError
+from hivemind.gc_pause import gc_paused
 from hivemind.journal.figures import Figures, FiguresFold
-from hivemind.journal.read.reader import gc_paused
 from hivemind.journal.read.several import Journals, open_journals
 from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
 from hivemind.lab.fit.clients import Clients, fit_clients

@@ -17,8 +17,8 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from hivemind.gc_pause import gc_paused
 from hivemind.journal.figures import Figures, FiguresFold
-from hivemind.journal.read.reader import gc_paused
 from hivemind.lab.fit.clients import ClientState
 from hivemind.lab.fit.limits import limiters
 from hivemind.lab.fit.provider import ProviderModel

@@ -10,6 +10,7 @@ from statistics import fmean
 
 import msgspec
 
+from hivemind.console import show_progress as show_progress
 from hivemind.errors import UsageError
 from hivemind.text.table import TextColumn, lines
 from hivemind_mock.bench.runs import ABLATION, ABLATIONS, BenchRun, RunResult, execute_run
@@ -168,12 +169,6 @@ class JsonOutput:
             self._path.write_bytes(data)
         elif self.replaces_tables:
             sys.stdout.write(data.decode())
-
-
-def show_progress(text: str) -> None:
-    """Replace the line of progress on a terminal; an empty text removes it."""
-    if sys.stderr.isatty():
-        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
 
 
 def format_table(rows: Sequence[Sequence[str]], *, left: int) -> str:

@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from hivemind.gc_pause import gc_paused
+
 _LATEST = (50_000, 10, 10)
 """Thresholds at which Python collects by itself, in the middle of other work, where steps don't suffice."""
 _SETTLES_S = 3.0
@@ -69,18 +71,16 @@ def quiet() -> Iterator[Collector]:
 
     What a start makes stays, and collections would take a tenth of its time.
     """
-    collector, thresholds, enabled = Collector(), gc.get_threshold(), gc.isenabled()
-    gc.disable()
+    collector, thresholds = Collector(), gc.get_threshold()
     gc.callbacks.append(_freeze_survivors)
-    try:
-        yield collector
-    finally:
-        collector.stop()
-        gc.callbacks.remove(_freeze_survivors)
-        gc.set_threshold(*thresholds)
-        gc.unfreeze()
-        if enabled:
-            gc.enable()
+    with gc_paused():
+        try:
+            yield collector
+        finally:
+            collector.stop()
+            gc.callbacks.remove(_freeze_survivors)
+            gc.set_threshold(*thresholds)
+            gc.unfreeze()
 
 
 def _freeze_survivors(phase: str, info: dict[str, int]) -> None:
