@@ -255,7 +255,7 @@ def _patience(program: Client, values: dict[str, str]) -> float | None:
     language = values.get("x-stainless-lang")
     known = _NODE_S if language == "js" else program.patience_s
     if language == "js" and stated is not None and stated >= 10_000:
-        stated /= 1000  # of early versions, up to OpenAI's 4.87, milliseconds; nobody waits for hours
+        stated /= 1000  # of early versions, up to OpenAI's 4.91, milliseconds; nobody waits for hours
     if stated is None or stated <= 0:
         return None if stated is None and language == "python" else known  # they leave it out where they have none
     tolerated = max(stated - 10.0, stated * 0.8)

@@ -1,6 +1,6 @@
 """Alibaba Cloud's Model Studio (DashScope): Qwen."""
 
-from hivemind.providers.table import Meaning, Provider, Refusal
+from hivemind.providers.table import Meaning, Path, Provider, Refusal
 
 PROVIDER = Provider(
     name="dashscope",
@@ -61,6 +61,15 @@ PROVIDER = Provider(
                 '{"code":"Arrearage","message":"Access denied, please make sure your account is in good standing."}'
             ),
             source="https://help.aliyun.com/zh/model-studio/error-code",
+            seen="2026-11",
+        ),
+    ),
+    paths=(
+        Path(
+            path=r"/services/aigc/(?:text|multimodal)-generation/generation",
+            dialect="stateless",
+            example="/api/v1/services/aigc/text-generation/generation",
+            source="dashscope 2.0.2, against a recording server",
             seen="2026-11",
         ),
     ),
