@@ -93,7 +93,7 @@ def _down(namespace: argparse.Namespace) -> int:
     from hivemind.cli.client import ProxyError
     from hivemind.control.discovery import Token
     from hivemind.control.proof import Unproven
-    from hivemind.store.token_file import note_path, read_note, state_dir
+    from hivemind.store.token_file import note_path, process_runs, read_note, state_dir
 
     if os.environ.get(AGENT_VARIABLE):
         raise HiveMindError(f"the agent {os.environ[AGENT_VARIABLE]} can't end the proxy that it uses")
@@ -114,7 +114,7 @@ def _down(namespace: argparse.Namespace) -> int:
     except ProxyError as error:
         if not isinstance(error.__context__, Unproven):
             raise
-        if _lives(note.pid):
+        if process_runs(note.pid):
             raise HiveMindError(f"{error}; to end the process of the note: kill {note.pid}") from None
         print_note(f"no proxy of yours runs at {place.url}; the one that did was killed, and something else listens")
         return 0
@@ -126,7 +126,7 @@ def _down(namespace: argparse.Namespace) -> int:
     with contextlib.suppress(ProcessLookupError):
         os.kill(note.pid, signal.SIGTERM)
     until = time.monotonic() + settings.drain_s + _ENDS_AFTER_DRAIN_S
-    while _lives(note.pid):
+    while process_runs(note.pid):
         if time.monotonic() > until:
             raise HiveMindError(f"the proxy at {place.url} still runs, as process {note.pid}")
         time.sleep(_LOOK_EVERY_S)
@@ -148,14 +148,6 @@ def _running(url: str, token: Token) -> list[str] | None:
         if isinstance(error.__cause__ or error.__context__, ConnectionRefusedError):
             return None
         raise
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 # --- logs -------------------------------------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ def _warn_of_another(path: Path, url: str) -> None:
     """Warn if a proxy at another address of this machine has the same port; only the later one is found then."""
     with contextlib.suppress(OSError, ValueError):  # there is none, or rubbish
         other = read_note(path)
-        if other.url != url and _runs(other.pid):
+        if other.url != url and process_runs(other.pid):
             _log.warning(
                 "control rooms don't find the proxy on %s any more: this one notes its token in the same %s; start one"
                 " of them with another --state-dir",
@@ -102,7 +102,8 @@ def _warn_of_another(path: Path, url: str) -> None:
             )
 
 
-def _runs(pid: int) -> bool:
+def process_runs(pid: int) -> bool:
+    """Return whether there is a process of this number, whoever's it is."""
     try:
         os.kill(pid, 0)
     except PermissionError:
@@ -143,7 +144,7 @@ def running(directory: Path) -> list[Note]:
         port = path.stem.removeprefix("control-")
         with contextlib.suppress(OSError, ValueError):
             note = read_note(path)
-            if port.isdecimal() and _runs(note.pid):
+            if port.isdecimal() and process_runs(note.pid):
                 found.append((int(port), note))
     return [note for _, note in sorted(found, key=lambda each: each[0])]
 

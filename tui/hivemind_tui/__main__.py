@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -32,9 +33,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # the reader of the lines has closed the pipe
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.ENOSPC):
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        if error.errno == errno.EPIPE:  # the reader of the lines has closed the pipe
+            return 0
+        print("hivemind-tui: not all could be written: no space is left", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":
