@@ -76,7 +76,21 @@ async def _started(settings: Settings, file: Path) -> int:
             print_note(f"it ends when nobody has used it for {idle}; for one that stays, end it first: hivemind down")
     else:
         print(f"hivemind: ready on {where_it_serves(settings, client.url, about, log)}")
+        if not _is_noted(settings, client.url):
+            print_note(
+                "no other command finds it, because its control token can't be written to the state directory: end the"
+                " process that listens there; then choose another --state-dir, or set HIVEMIND_CONTROL_TOKEN"
+            )
+            return 1
     return 0
+
+
+def _is_noted(settings: Settings, url: str) -> bool:
+    from hivemind.store.token_file import note_path, state_dir
+
+    with contextlib.suppress(OSError):
+        return note_path(state_dir(settings.state_dir), parse_address(url).port).is_file()
+    return False
 
 
 # --- down -------------------------------------------------------------------------------------------------------------
