@@ -115,12 +115,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         except KeyboardInterrupt:
             return 130
         except OSError as error:
-            if error.errno not in (errno.EPIPE, errno.ENOSPC):
+            broken = isinstance(error, BrokenPipeError)  # nobody reads our output any more
+            if not broken and error.errno != errno.ENOSPC:
                 raise
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or what is buffered would fail at exit
-            if error.errno == errno.ENOSPC:
-                print_note("not all could be written: no space is left")
-            return 141 if error.errno == errno.EPIPE else 1  # the former: nobody reads our output any more
+            if broken:
+                return 141
+            print_note("not all could be written: no space is left")
+            return 1
 
 
 def _run(args: list[str]) -> int:

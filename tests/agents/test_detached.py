@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from agents.running import PLAIN, Place, Ran, at, ended, providing
 from agents.test_run import QUICK
-from detached import detached_in
+from detached import detached_in, detached_with
 from ports import unused_port
 from waiting import until
 
@@ -205,12 +205,15 @@ async def test_pipes_in_place_of_its_files(tmp_path: Path) -> None:
 @pytest.mark.e2e
 async def test_without_a_state_directory(tmp_path: Path) -> None:
     """The starter can use it all the same; who wants to end it later is told that no command can."""
-    async with nothing(tmp_path, HIVEMIND_STATE_DIR="/dev/null/none", HIVEMIND_IDLE_EXIT_S="2") as (place, _):
-        up = await place.called("up", "-d")
-        assert (up.code, "no other command finds it" in up.err) == (1, True), up.err
+    none = {"HIVEMIND_STATE_DIR": "/dev/null/none", "HIVEMIND_IDLE_EXIT_S": "0.5", "OF_TEST": str(tmp_path)}
+    async with nothing(tmp_path, **none) as (place, _):
         ran = await place.called("run", "--name", "alice", "--", "python", "-Wignore", "asks.py")
     assert (ran.code, "(no log)" in ran.err) == (0, True), ran.err
     assert "alice: exit code 0" in ran.err
+    async with nothing(tmp_path, **none) as (place, _):
+        up = await place.called("up", "-d")
+        await until(lambda: not detached_with(f"OF_TEST={tmp_path}"))
+    assert (up.code, "no other command finds it" in up.err) == (1, True), up.err
 
 
 @pytest.mark.e2e

@@ -34,10 +34,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except OSError as error:
-        if error.errno not in (errno.EPIPE, errno.ENOSPC):
+        broken = isinstance(error, BrokenPipeError)  # nobody reads the lines any more, or the terminal is gone
+        if not broken and error.errno != errno.ENOSPC:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if error.errno == errno.EPIPE:  # the reader of the lines has closed the pipe
+        if broken:
             return 0
         print("hivemind-tui: not all could be written: no space is left", file=sys.stderr)
         return 1
