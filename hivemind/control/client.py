@@ -27,6 +27,7 @@ from hivemind.control.rights import Denied
 from hivemind.packing import decompressed
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.settings.write import Draft
+from hivemind.upstream.transport import not_connected
 from hivemind.world.fleet import Fleet
 from hivemind.world.snapshot import RequestDetail
 
@@ -41,10 +42,18 @@ _CONNECTIONS_TRIED = 10
 """Until one stays open after its proof; of many requests at once others may take it first."""
 
 
+class _Http(httpx.AsyncClient):
+    async def send(self, request: httpx.Request, **given: Any) -> httpx.Response:
+        try:
+            return await super().send(request, **given)
+        except AttributeError as error:
+            raise not_connected(error) from None
+
+
 def open_http(place: ProxyAddress) -> httpx.AsyncClient:
     """Return an HTTP client for a proxy at that address."""
     # Loading certificates takes a while, and is needless without TLS. A local address isn't reached through a proxy.
-    return httpx.AsyncClient(
+    return _Http(
         verify=place.url.startswith("https:"),
         trust_env=not place.local,
         timeout=httpx.Timeout(ANSWER_WITHIN_S, connect=CONNECT_WITHIN_S),

@@ -283,6 +283,24 @@ class _SendProgress(httpx.AsyncByteStream):
             self._limit.reschedule(None if within is None else asyncio.get_running_loop().time() + within)
 
 
+def not_connected(error: AttributeError) -> httpx.ConnectError:
+    """Return what it means that anyio asks a socket of uvloop's for its peer that isn't there any more (anyio 4.16).
+
+    Raises: AttributeError: it is another one.
+    """
+    if error.name != "getpeername":
+        raise error
+    return httpx.ConnectError("the connection was closed as it was made")
+
+
+class _Dialling(httpx.AsyncHTTPTransport):
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        try:
+            return await super().handle_async_request(request)
+        except AttributeError as error:
+            raise not_connected(error) from None
+
+
 def upstream_via_proxy(
     origin: Origin, via: str, ca_file: str | None, context: ssl.SSLContext, timeouts: Timeouts, max_idle: int
 ) -> Upstream:
@@ -290,7 +308,7 @@ def upstream_via_proxy(
 
     Raises: ValueError, in one line that repeats no password.
     """
-    transport = httpx.AsyncHTTPTransport(
+    transport = _Dialling(
         proxy=_proxy(via, ca_file),
         verify=context,
         limits=httpx.Limits(max_connections=None, max_keepalive_connections=max_idle),

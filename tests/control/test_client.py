@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
+import struct
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ from world.kit import arrived, sampled, state
 from hivemind.control.client import ControlClient, ControlError, open_http
 from hivemind.control.codec import merge
 from hivemind.control.discovery import Token, parse_address
+from hivemind.host.loop import run_loop
 from hivemind.records import replace
 from hivemind.scheduler import commands as cmd
 from hivemind.store.token_file import Note, write_note
@@ -29,7 +33,8 @@ OURS = Token(TOKEN, "HIVEMIND_CONTROL_TOKEN")
 @contextlib.asynccontextmanager
 async def asking(url: str, token: Token = OURS, timeout_s: float = 5.0) -> AsyncIterator[ControlClient]:
     """A client of whatever is at that URL."""
-    async with httpx.AsyncClient(trust_env=False, timeout=timeout_s) as http:
+    async with open_http(parse_address(url)) as http:
+        http.timeout = timeout_s
         yield ControlClient(url, token, http)
 
 
@@ -95,6 +100,25 @@ async def why(url: str, token: Token = OURS, timeout_s: float = 5.0) -> tuple[st
 async def test_nobody_there() -> None:
     """A port where nobody listens."""
     assert await why(f"http://127.0.0.1:{unused_port()}") == ("nothing listens there; start the proxy", False)
+
+
+def test_it_closes_what_it_takes() -> None:
+    """At once, which beside uvloop often is an error of anyio's own."""
+
+    async def ask(url: str) -> None:
+        async with asking(url) as client:
+            for _ in range(500):
+                with pytest.raises(ControlError):
+                    await client.world()
+
+    def close_each() -> None:
+        for _ in range(500):
+            listening.accept()[0].close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # they are reset
+        threading.Thread(target=close_each, daemon=True).start()
+        run_loop(ask(f"http://127.0.0.1:{listening.getsockname()[1]}"))
 
 
 async def test_no_such_host() -> None:
