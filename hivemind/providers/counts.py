@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from hivemind.providers import json_fields
 from hivemind.providers.known import providers
+from hivemind.providers.table import compiled
 from hivemind.providers.tiers import tier_of
 from hivemind.scheduler.types import Usage
 
@@ -27,15 +28,13 @@ OUTPUT = _names("output")
 CACHED = _names("cached")
 """Names of what was read from a cache, in the usage object itself."""
 WRITTEN = _names("written")
-_OF_INPUT = re.compile(
-    r"(?:n_|num_|total_)?(?:prompt|input)_(?:tokens?|token_count|eval_count)|tokens_(?:prompt|input)"
-)
-_OF_OUTPUT = re.compile(
+_OF_INPUT = r"(?:n_|num_|total_)?(?:prompt|input)_(?:tokens?|token_count|eval_count)|tokens_(?:prompt|input)"
+_OF_OUTPUT = (
     r"(?:n_|num_|total_)?(?:completion|output|generat(?:ed|ion)|candidates)_(?:tokens?|token_count)|eval_count"
     r"|tokens_(?:completion|output)"
 )
-_OF_CACHED = re.compile(r"\w*(?:cached|cache_read|cache_hit)\w*")
-_OF_WRITTEN = re.compile(r"\w*cache_(?:write|written|creation)(?:\w*tokens?\w*)?")
+_OF_CACHED = r"\w*(?:cached|cache_read|cache_hit)\w*"
+_OF_WRITTEN = r"\w*cache_(?:write|written|creation)(?:\w*tokens?\w*)?"
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 TOTAL = ("total_tokens", "totalTokens", "totalTokenCount")
 _APART = frozenset(row.input for row in _ROWS if row.apart)
@@ -109,9 +108,9 @@ def _plain(name: str) -> str:
     return _CAMEL.sub("_", name[:64]).lower()
 
 
-def _first(members: Mapping[str, object], names: tuple[str, ...], words: re.Pattern[str] | None = None) -> int | None:
+def _first(members: Mapping[str, object], names: tuple[str, ...], words: str | None = None) -> int | None:
     """Return the first count under one of these names, or else one in such words."""
-    others = () if words is None else (name for name in members if words.fullmatch(_plain(name)))
+    others = () if words is None else (name for name in members if compiled(words).fullmatch(_plain(name)))
     for name in (*names, *others):
         value = members.get(name)
         if isinstance(value, dict):  # Vercel's: the total, beside what it consists of

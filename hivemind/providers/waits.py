@@ -78,14 +78,14 @@ _UNIT = r"ms|millis|milliseconds|msec|s|secs?|seconds|mins?|minutes|hrs|hours"
 _SURE = r"resets?|cool_?down|back_?off|wait|until"
 _WAITING = rf"{_SURE}|retry|try_?again|available|next|refills?|renews?|refresh|replenish|resumes?|unlocks?"
 _AT = rf"after|in|at|delay|interval|duration|time|time_?stamp|date|epoch|unix|from_now|{_UNIT}"
-_FIELD = re.compile(
+_FIELD = (
     rf"(?=.*?(?:{_WAITING}))(?=.*?(?P<sure>{_SURE}|(?<=[a-z]_)(?:{_AT})(?:$|_)|after|delay))?"
     rf"(?:(?:{_WAITING}|attempt|blocked|locked|banned|paused|rate|limit(?:ed)?s?|quota|usage|window|tokens?|requests?"
     rf"|on|to|for|allowed|suggested|recommended|estimated|x|utc|{_AT})_?)+"
 )
 """Names of fields that state a wait, in snake case: they have a word of waiting, and no unknown word. A number alone is
 only one where the name is `sure` to state a time."""
-_FIELD_UNIT = re.compile(rf"(?:^|_)({_UNIT})(?:$|_(?:until|to|before)_)")
+_FIELD_UNIT = rf"(?:^|_)({_UNIT})(?:$|_(?:until|to|before)_)"
 _LONGEST_NAME = 40
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _RESET = re.compile(r"resets?(?:_(?:after|in|at|time|timestamp))?(?=_|$)")
@@ -102,7 +102,7 @@ def _plain(name: str) -> str:
 
 def _factor(plain_name: str) -> float:
     """Return the seconds of the unit that a name ends in, or that it says before `until`; 1 without one."""
-    found = _FIELD_UNIT.search(plain_name)
+    found = compiled(_FIELD_UNIT).search(plain_name)
     unit = found[1] if found is not None else "s"
     return 1e-3 if unit.startswith(("ms", "mil")) else {"m": 60.0, "h": 3600.0}.get(unit[0], 1.0)
 
@@ -110,7 +110,7 @@ def _factor(plain_name: str) -> float:
 def _in_fields(found: Iterable[Leaf], by: Clocks, zone_h: float) -> Iterator[float]:
     for name, value, within in found:
         plain = _plain(name)
-        named = _FIELD.fullmatch(plain) if len(plain) <= _LONGEST_NAME else None
+        named = compiled(_FIELD).fullmatch(plain) if len(plain) <= _LONGEST_NAME else None
         if named is None or not _is_used_up(plain, within):
             continue
         if named["sure"] is None and (parse_number(str(value)) or 1e9) < 1e9:
@@ -194,8 +194,8 @@ _CUE = (
     r"(?:re-?try|retries|try\b|again|wait|reset|resum|availab|renew|refresh|refill|replenish|regain|restor|unlock|until"
     r"|back\b|cool|next|frees? up|continue|请|請|等待|重试|重試|重置|恢复|恢復|wiederhol|erneut|réessay|inténtel)"
 )
-_CLAUSE = re.compile(r"[\d.;。]")
-_IN = re.compile(r"\b(?:in|dans|en)(?: about| approximately| around| roughly|)[ ~≈]{1,2}$", re.I)
+_CLAUSE = r"[\d.;。]"
+_IN = r"\b(?:in|dans|en)(?: about| approximately| around| roughly|)[ ~≈]{1,2}$"
 _BEHIND = (
     r" (?:before|until|left\b|later\b|remaining|from now)|,? (?:and|then)(?: then)? (?:re)?try"
     r"|(?:之|以)?[后後]| ?후"
@@ -248,10 +248,10 @@ def waits_in_words(text: str, by: Clocks = (), zone_h: float = 0.0) -> list[floa
 
 def _is_wait(before: str, behind: str) -> bool:
     """Return whether a duration between these texts is that of a wait."""
-    clause = _CLAUSE.split(before)[-1]
+    clause = compiled(_CLAUSE).split(before)[-1]
     if cue := compiled(_CUE).search(clause):
         return not compiled(_PER).search(clause, cue.end())
-    if within := _IN.search(before):
+    if within := compiled(_IN).search(before):
         return not compiled(_COUNTED).search(before[: within.start()])
     return compiled(_BEHIND).match(behind) is not None
 
