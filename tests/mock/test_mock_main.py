@@ -9,9 +9,10 @@ import os
 import signal
 import socket
 import threading
-from dataclasses import fields
 
 import pytest
+from msgspec import Struct
+from msgspec.structs import fields
 
 from hivemind_mock.provider.config import SCENARIOS, FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
 from hivemind_mock.provider.main import add_flags, configured, main
@@ -51,7 +52,8 @@ def test_every_field_has_a_flag() -> None:
     parser = argparse.ArgumentParser()
     add_flags(parser)
     known = vars(parser.parse_args([])).keys()
-    for part, kind in {"limits": LimitConfig, "latency": LatencyConfig, "faults": FaultConfig}.items():
+    kinds: dict[str, type[Struct]] = {"limits": LimitConfig, "latency": LatencyConfig, "faults": FaultConfig}
+    for part, kind in kinds.items():
         assert {f"{part}.{field.name}" for field in fields(kind)} <= known
 
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Literal
 
-from pydantic import ConfigDict
-from pydantic.dataclasses import dataclass
+from msgspec import Struct, field
 
-_DESCRIBED = ConfigDict(use_attribute_docstrings=True)
-"""The text under a field is also the help of its flag."""
+# The text under a field is also the help of its flag.
 
 
-@dataclass(frozen=True, slots=True, config=_DESCRIBED)
-class LimitConfig:
+class LimitConfig(Struct, frozen=True):
     """Rate limits; 0: no limit."""
 
     rpm: int = 0
@@ -39,8 +35,7 @@ class LimitConfig:
     """Responses state the limits, and what remains of them, in their headers."""
 
 
-@dataclass(frozen=True, slots=True, config=_DESCRIBED)
-class LatencyConfig:
+class LatencyConfig(Struct, frozen=True):
     """How long an answer takes."""
 
     base_s: float = 0.08
@@ -65,8 +60,7 @@ class LatencyConfig:
     """Requests computed at once, while others wait until one of these is answered; 0: all."""
 
 
-@dataclass(frozen=True, slots=True, config=_DESCRIBED)
-class FaultConfig:
+class FaultConfig(Struct, frozen=True):
     """Probability of each fault, for every request that passed the limits. Their sum may not exceed 1."""
 
     bad_gateway: float = 0.0
@@ -99,8 +93,7 @@ class FaultConfig:
     """Share of the 502 answers that come as an HTML page from the edge in front of the API."""
 
 
-@dataclass(frozen=True, slots=True, config=_DESCRIBED)
-class ReplyConfig:
+class ReplyConfig(Struct, frozen=True):
     """What a good answer looks like."""
 
     tokens: int = 150
@@ -121,8 +114,7 @@ class ReplyConfig:
     """Of what is written to a cache, the share that is to be kept for an hour (Anthropic)."""
 
 
-@dataclass(frozen=True, slots=True, config=_DESCRIBED)
-class MockConfig:
+class MockConfig(Struct, frozen=True):
     """Everything about one mock provider. The same seed and order of arrivals repeat a run exactly."""
 
     seed: int = 0
@@ -139,8 +131,7 @@ class MockConfig:
 _SPIKE_FACTOR = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Scenario:
+class Scenario(Struct, frozen=True):
     """So many agents, each asking so many times, against such a provider."""
 
     name: str

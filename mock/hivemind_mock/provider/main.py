@@ -9,8 +9,10 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import Field, fields, is_dataclass
 from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from msgspec import Struct
+from msgspec.structs import FieldInfo, fields
 
 from hivemind.console import printable
 from hivemind.errors import HiveMindError, UsageError
@@ -18,6 +20,7 @@ from hivemind.parser import Parser, PrintCompletion
 from hivemind.providers.known import providers
 from hivemind.records import replace
 from hivemind.redaction.text import mask_arguments
+from hivemind.settings.options import described
 from hivemind.text.humanise import parse_number
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import SCENARIOS, FaultConfig, MockConfig
@@ -25,7 +28,9 @@ from hivemind_mock.provider.formats import FORMATS
 from hivemind_mock.provider.serve import serving
 
 _PARTS: dict[str, type[Any]] = {
-    name: kind for name, kind in get_type_hints(MockConfig).items() if isinstance(kind, type) and is_dataclass(kind)
+    name: kind
+    for name, kind in get_type_hints(MockConfig).items()
+    if isinstance(kind, type) and issubclass(kind, Struct)
 }
 _FAULTS = {field.name for field in fields(FaultConfig) if not field.name.startswith("spell")} - {"edge"}
 _SHARES = {"spike", "edge", "cache_read", "cache_write", "cache_1h", *_FAULTS}
@@ -141,10 +146,10 @@ def _flag(part: str, name: str) -> str:
     return "--" + (f"{part}-{name}" if vague else name).replace("_", "-").replace("limits-", "")
 
 
-def _help(config: type[Any], field: Field[Any]) -> str:
+def _help(config: type[Any], field: FieldInfo) -> str:
     default = field.default
     shown = ("yes" if default else "no") if isinstance(default, bool) else default if isinstance(default, str) else None
-    return f"{config.__pydantic_fields__[field.name].description.removesuffix('.')} [{shown or f'{default:g}'}]"
+    return f"{described(config, field.name).removesuffix('.')} [{shown or f'{default:g}'}]"
 
 
 def _placeholder(name: str, kind: Any) -> str:
