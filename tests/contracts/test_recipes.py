@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -119,7 +118,7 @@ def test_a_theme() -> None:
 
 def test_a_fault_of_the_mock() -> None:
     """Its probability, its name, and what it does."""
-    names = {each.name for each in fields(FaultConfig) if not each.name.startswith("spell_")} - {"edge"}
+    names = {name for name in FaultConfig.__struct_fields__ if not name.startswith("spell_")} - {"edge"}
     assert names == {each.value for each in Fault}, "name it in hivemind_mock/provider/faults.py and in config.py"
     done = source("mock/hivemind_mock/provider/answer.py", "mock/hivemind_mock/provider/app.py")
     assert missing({each.name for each in Fault} - {"OVERLOADED"}, done, r"Fault\.(\w+)") == [], "say what it does"
