@@ -51,7 +51,7 @@ class Connection:
         """Answer what is to be answered."""
         self.answers.set()
         while self.it.tasks:
-            await asyncio.gather(*self.it.tasks)
+            await asyncio.wait(self.it.tasks)
 
     def hold(self, data: bytes) -> None:
         """Receive this, and answer nothing until :meth:`answered`."""
