@@ -257,9 +257,7 @@ async def _input(endpoint: Endpoint, request: Request) -> Any:
     body = await _body(request, endpoint.limit)
     try:
         values = msgspec.json.decode(body)
-    except UnicodeDecodeError:
-        raise _Failed(400, "the body isn't JSON: it isn't UTF-8") from None
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _Failed(400, f"the body isn't JSON: {error}") from None
     except RecursionError:
         raise _Failed(400, "the body is nested too deeply") from None

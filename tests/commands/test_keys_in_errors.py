@@ -42,6 +42,8 @@ def told(parser: Parser, argv: list[str]) -> str:
         parser.parse_args(list(argv))
     except UsageError as error:
         return mask_arguments(str(error), argv)
+    except SystemExit:  # from Python 3.12 on, an `h` behind a hyphen asks for help, whatever follows
+        pass
     return ""
 
 
