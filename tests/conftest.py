@@ -8,6 +8,7 @@ import importlib
 import logging
 import os
 import re
+import resource
 import signal
 import ssl
 import sys
@@ -93,6 +94,14 @@ def _certificates_are_loaded_once() -> Iterator[None]:
     """HTTP clients that a test makes share the usual certificates, which take 30 ms to load."""
     with mock.patch.object(ssl, "create_default_context", _context):
         yield
+
+
+@pytest.fixture
+def _limit() -> Iterator[None]:
+    """The limit of open files of this process is afterwards what it was."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 @pytest.fixture(autouse=True)

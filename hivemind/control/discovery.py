@@ -16,6 +16,7 @@ from msgspec import Struct
 from hivemind.errors import UsageError
 from hivemind.records import replace
 from hivemind.store.token_file import note_in, note_path, read_note, state_dir
+from hivemind.upstream.origin import is_loopback_host
 
 TOKEN_VARIABLE = "HIVEMIND_CONTROL_TOKEN"
 RUN_TOKEN_VARIABLE = "HIVEMIND_RUN_TOKEN"
@@ -214,11 +215,7 @@ def local_url(host: str, port: int) -> str:
 
 def is_loopback(url: str) -> bool:
     """Return whether a URL is of this machine only."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
+    return is_loopback_host(urlsplit(url).hostname or "")
 
 
 def is_public(url: str) -> bool:

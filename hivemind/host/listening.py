@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hivemind.errors import BindError
 from hivemind.text.shells import word
 from hivemind.text.table import width, wrapped
+from hivemind.upstream.native import enable_keepalive
 
 if TYPE_CHECKING:
     from hivemind.settings import Settings
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 _UNSENT = 128 << 10
 """Bytes that the system takes for a client before earlier ones are sent; it would take megabytes otherwise."""
 BACKLOG = 2048
-_PROBE_AFTER_S = 60
-"""Silence after which the kernel probes a client; one that lost its power never closes its connection."""
 
 
 def bind(host: str, port: int) -> list[socket.socket]:
@@ -46,12 +45,7 @@ def _bound(family: int, address: tuple[Any, ...]) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named, else asyncio leaves Nagle on
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Accepted sockets inherit these. Linux and macOS name the first of the options differently.
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name in ("TCP_KEEPIDLE", "TCP_KEEPALIVE", "TCP_KEEPINTVL"):
-            option = getattr(socket, name, None)
-            if option is not None:
-                sock.setsockopt(socket.IPPROTO_TCP, option, _PROBE_AFTER_S)
+        enable_keepalive(sock)  # accepted sockets inherit it
         # Where the system knows it: what a client doesn't read stays with the upstream, not in this machine's memory.
         if (option := getattr(socket, "TCP_NOTSENT_LOWAT", None)) is not None:
             sock.setsockopt(socket.IPPROTO_TCP, option, _UNSENT)

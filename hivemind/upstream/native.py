@@ -140,7 +140,7 @@ class NativeUpstream:
         loop = asyncio.get_running_loop()
         origin = self._origin
         sock = await self._reach(await _addresses(origin, loop), loop)
-        _enable_keepalive(sock)
+        enable_keepalive(sock)
         await loop.create_connection(
             lambda: connection, sock=sock, ssl=self._context, server_hostname=origin.host if origin.tls else None
         )
@@ -189,8 +189,9 @@ async def _addresses(origin: Origin, loop: asyncio.AbstractEventLoop) -> Sequenc
     return known or await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
 
 
-def _enable_keepalive(sock: socket.socket) -> None:
-    """Have the kernel probe a silent connection: routers drop idle ones while a model thinks for minutes."""
+def enable_keepalive(sock: socket.socket) -> None:
+    """Have the kernel probe a silent connection: routers drop idle ones while a model thinks for minutes,
+    and a client that lost its power never closes its own."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name in ("TCP_KEEPIDLE", "TCP_KEEPALIVE", "TCP_KEEPINTVL"):
         option = getattr(socket, name, None)  # Linux and macOS name the first differently.

@@ -64,6 +64,14 @@ def is_local(host: str) -> bool:
     return any(address in network for network in _PRIVATE if network.version == address.version)
 
 
+def is_loopback_host(host: str) -> bool:
+    """Return whether a host is this machine by its own name or address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
 def can_exist(host: bytes, port: int | None) -> bool:
     """Return whether host and port could exist; httpx accepts more than that."""
     labels = host.removesuffix(b".").split(b".")

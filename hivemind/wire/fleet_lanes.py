@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import os
 import platform
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from hivemind.providers.base import Profile
+from hivemind.upstream.origin import is_loopback_host
 from hivemind.wire.identity import fleet_lane
 
 KEPT = 65_536
@@ -53,14 +53,7 @@ def place_on(url: str, machine: str) -> str:
     parts = urlsplit(url)
     host = (parts.hostname or "").lower().removesuffix(".")
     origin = f"{parts.scheme}://{host}:{parts.port or _PORTS.get(parts.scheme, 0)}"
-    return f"{origin}|{machine}" if _is_loopback(host) else origin
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
+    return f"{origin}|{machine}" if is_loopback_host(host) else origin
 
 
 @cache

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
 import os
-import resource
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -107,14 +106,6 @@ def test_growth() -> None:
     assert grown(samples([*range(24)])) == []  # too short to tell
     leaking = [replace(sample, files=20 + number // 2) for number, sample in enumerate(samples([1.0] * 200))]
     assert len(grown(leaking)) == 1
-
-
-@pytest.fixture
-def _limit() -> Iterator[None]:
-    """The limit of open files of this process is afterwards what it was."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 @pytest.mark.e2e

@@ -54,14 +54,6 @@ IDLE_CLIENTS = {
 }
 
 
-@pytest.fixture
-def _limit() -> Iterator[None]:
-    """The limit of this process is afterwards what it was."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, before)
-
-
 @contextlib.asynccontextmanager
 async def program(
     loop: str, folder: Path, files: int = FILES, patience: float = 1

@@ -62,11 +62,11 @@ def _foretold(each: Figure) -> Foretold:
 
 def cases(world: World, folder: Path) -> list[Case]:
     """Return the cases of a world; what it did is kept in the folder, by the version of the generator."""
-    recording = load(recorded(world, folder))
+    recording = load(recorded(world, _place(world, folder, "recorded.jsonl")))
     checked = held_out(recording)
     found = []
     for change in world.changes:
-        real = real_runs(world, change, folder)
+        real = real_runs(world, [change], REAL_LUCKS, _place(world, folder, f"{change}.json"))
         wall, waited = predict(recording, change, checked)
         walls, waits = tuple(each.wall_s for each in real), tuple(each.waited_s for each in real)
         kind = world.name.partition("-")[2]
@@ -102,9 +102,8 @@ async def _real_run(world: World, luck: int, changes: Sequence[str], path: Path)
     made.replace(path)
 
 
-def recorded(world: World, folder: Path) -> Path:
-    """Return the journal of a world's recorded run."""
-    path = _place(world, folder, "recorded.jsonl")
+def recorded(world: World, path: Path) -> Path:
+    """Return the journal of a world's recorded run, which is made at this path unless it is there."""
     if not path.exists():
         made = path.with_suffix(".part.jsonl")
         run(world, RECORDED_LUCK, path=made)
@@ -112,14 +111,13 @@ def recorded(world: World, folder: Path) -> Path:
     return path
 
 
-def real_runs(world: World, change: str, folder: Path) -> Sequence[Figures]:
-    """Return the figures of the runs that really had this change."""
-    path = _place(world, folder, f"{change}.json")
+def real_runs(world: World, changes: Sequence[str], lucks: Sequence[int], path: Path) -> list[Figures]:
+    """Return the figures of the runs that really had these changes, which are kept at this path."""
     if not path.exists():
         made = []
-        for luck in REAL_LUCKS:
+        for luck in lucks:
             journal = path.with_suffix(f".{luck}.jsonl")
-            run(world, luck, [change], journal)
+            run(world, luck, changes, journal)
             made.append(load(journal).figures)
             journal.unlink()
         path.write_bytes(msgspec.json.encode(made))

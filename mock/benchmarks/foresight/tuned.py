@@ -18,9 +18,9 @@ import msgspec
 
 from benchmarks.figures import Figure, markdown
 from benchmarks.figures import table as figures_table
-from benchmarks.foresight.cases import RECORDED_LUCK, generator_version
+from benchmarks.foresight.cases import generator_version, real_runs, recorded
 from benchmarks.worlds.strange.kinds import strange_world
-from benchmarks.worlds.world import World, run, with_changes, world
+from benchmarks.worlds.world import World, with_changes, world
 from hivemind import __version__
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.journal.figures import Figures
@@ -166,7 +166,7 @@ def tuned(seed: int, drawn: Callable[[int], World], goal: Goal, folder: Path, *,
     made = replace(plain, settings=with_changes(plain.settings, [detuned])) if detuned else plain
     place = folder / generator_version() / f"{made.name}-{detuned or 'as-is'}"
     place.mkdir(parents=True, exist_ok=True)
-    recording = load(_recorded(made, place))
+    recording = load(recorded(made, place / "recorded.jsonl"))
     began = RecordedSettings(recording.began.config, tuple(recording.lanes.values()), recording.figures.busiest)
     found = Tuner(Simulations([recording], None), [began], DEFAULT_KNOBS, TuningPlan(goal, 60)).run()
     changes = tuple(map(str, found.kept))
@@ -211,27 +211,9 @@ def _errors(runs: Sequence[Figures]) -> int:
     return sum(run.attempts - run.answered for run in runs)
 
 
-def _recorded(world: World, place: Path) -> Path:
-    path = place / "recorded.jsonl"
-    if not path.exists():
-        made = path.with_suffix(".part.jsonl")
-        run(world, RECORDED_LUCK, path=made)
-        made.replace(path)
-    return path
-
-
 def _real(world: World, changes: Sequence[str], place: Path, name: str = "recorded") -> list[Figures]:
     """Return the figures of runs that really had these changes; `name`: of the runs without changes."""
-    path = place / f"{' '.join(changes) or name}.json"
-    if not path.exists():
-        made = []
-        for luck in _LUCKS:
-            journal = path.with_suffix(f".{luck}.jsonl")
-            run(world, luck, changes, journal)
-            made.append(load(journal).figures)
-            journal.unlink()
-        path.write_bytes(msgspec.json.encode(made))
-    return msgspec.json.decode(path.read_bytes(), type=list[Figures])
+    return real_runs(world, changes, _LUCKS, place / f"{' '.join(changes) or name}.json")
 
 
 def figures(found: Sequence[Tuned]) -> list[Figure]:
