@@ -38,10 +38,12 @@ def half_open(probe: int | None = None) -> Circuit:
         ("....xx", "open"),
         ("x...x...x", "closed"),
         ("x..x", "open"),
+        ("xxx.", "closed"),
+        ("xxx.x", "open"),
     ],
 )
 def test_opens_at_the_threshold_over_the_last_results(results: str, state: str) -> None:
-    """Equation 3: open when e/n >= tau over the last N, and not before N are known."""
+    """Equation 3: open when e/n >= tau over the last N, and not before N are known; an answer never opens it."""
     assert fed(results).state.value == state
 
 

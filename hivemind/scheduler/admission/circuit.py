@@ -118,9 +118,8 @@ class Circuit:
         if len(results) == window and results[0] is not True:
             self.errors -= 1
         results.append(family if own_refusal else (ticket,) if doubtful else ok)
-        if not ok:
-            self.errors += 1
-        if not self.errors or len(results) < window or self.errors / window < self.config.threshold:
+        self.errors += not ok
+        if ok or len(results) < window or self.errors / window < self.config.threshold:
             return False
         refused = None if self.state is not _CLOSED else self._refused()
         doubtful = sum(isinstance(result, tuple) for result in results) == self.errors
