@@ -90,9 +90,10 @@ def delays(*answers: Answer, **values: Any) -> list[float]:
     return [after - before for before, after in pairwise(stage.times)]
 
 
-@pytest.mark.parametrize("failure", [says(502), says(529), says(500), says(429), resets])
+@pytest.mark.parametrize("failure", [says(502), says(529), says(500), says(429), says(503, retry_after="1"), resets])
 def test_equation_4(failure: Answer) -> None:
-    """Without a word from the provider, the n-th delay is d_base * 2^n plus jitter of at most d_base, up to d_max."""
+    """Without a word from the provider, the n-th delay is d_base * 2^n plus jitter of at most d_base, up to d_max; so
+    too where a server that fails says at each attempt to come in a second."""
     for exponent, delay in enumerate(delays(*[failure] * 8)):
         assert min(30.0, 2.0**exponent) <= delay <= min(30.0, 2.0**exponent + 1.0)
 

@@ -73,20 +73,22 @@ class Retries:
         """
         if failure.kind is FailureKind.CUT:
             return now if failure.retryable and not ticket.content_started else None
-        if not failure.delay_s:
-            ticket.faults += 1
+        stated_s = failure.delay_s or 0.0
+        exact = stated_s > 0 and failure.kind is FailureKind.RATE_LIMITED
+        ticket.faults += not exact
         if ticket.content_started or not failure.retryable or ticket.attempts >= self.config.max_attempts:
             return None
-        if ticket.at_fault or (failure.delay_s and failure.delay_s > MAX_PAUSE_S):
+        if ticket.at_fault or stated_s > MAX_PAUSE_S:
             return None
-        if failure.delay_s:
-            delay_s = failure.delay_s
-        elif ticket.faults == 1 and self.failure_share <= MOSTLY and failure.kind in _CHANCE:
+        if exact:
+            delay_s = stated_s
+        elif not stated_s and ticket.faults == 1 and self.failure_share <= MOSTLY and failure.kind in _CHANCE:
             delay_s = 0.0
         else:
             # A failure among others' successes is bad luck, not an upstream that needs ever longer delays.
             in_row = min(ticket.faults, self.failures_in_row)
-            delay_s = backoff_s(self.config, in_row - 1, draw())
+            # One that fails or is full often states the same second each time, however long that lasts.
+            delay_s = max(stated_s, backoff_s(self.config, in_row - 1, draw()))
         free = failure.at_home and ticket.fault is not None and ticket.fault.free
         at = now + (delay_s if free else max(delay_s, self.spend(now)))
         ticket.expires_at = min(ticket.expires_at, ticket.arrived_at + self.config.deadline_s)
