@@ -231,6 +231,11 @@ _STATUS_TEXT = (
     ),
 )
 """Words that tell the status of an error that states none."""
+LOST_CONNECTION = re.compile(
+    rb"error sending request for url|connection (?:error|refused|reset)|econnre|fetch failed|server disconnected", re.I
+)
+"""What a gateway's error says of a server that it doesn't reach, in the words of its HTTP client (reqwest's, Node's,
+aiohttp's, httpx's): no fault of a request, though smg 1.13 and vllm-router 0.1.17 answer 500."""
 _FAULT_OF_REQUEST = re.compile(r"invalid|image|unsupported|content_policy|too_large|too_long|not_found", re.I)
 
 

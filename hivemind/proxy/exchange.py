@@ -18,7 +18,7 @@ from msgspec import Struct
 from hivemind.journal.write.bodies import BodyRecorder
 from hivemind.providers.base import Limits, StreamForm, Tap, TapState, WorkSign
 from hivemind.providers.encoding import Decoder, decode_body, decoder_for, is_encoded
-from hivemind.providers.errors import MAX_ERROR_BODY
+from hivemind.providers.errors import LOST_CONNECTION, MAX_ERROR_BODY
 from hivemind.providers.failing import EMPTY
 from hivemind.providers.known import provider_of
 from hivemind.providers.limits import read_limits
@@ -745,10 +745,11 @@ class Exchange:
             return failure
         headers, body = reply.response.headers, reply.body
         too_long = reply.stream and reply.response.status >= 400
-        if too_long or value(headers, b"x-should-retry") == b"true":
+        plain = decode_body(headers, body, MAX_ERROR_BODY)
+        if too_long or value(headers, b"x-should-retry") == b"true" or LOST_CONNECTION.search(plain):
             return failure
         if reply.stream:
-            body = error_event(decode_body(headers, body, MAX_ERROR_BODY)) or body
+            body = error_event(plain) or body
         return replace(failure, words=(hash(self.call.body), hash(body)), at_home=self._at_home(headers, body))
 
     def _at_home(self, headers: Headers, body: bytes) -> bool:
