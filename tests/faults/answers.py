@@ -11,7 +11,7 @@ from faults.formats import Api, Malformed
 from faults.upstream import good_answer
 from proxy.kit import Close, Play, playing
 from proxy.wire import END, JSON, chunk, head
-from upstream.scripted import Handler, Scripted
+from upstream.scripted import Handler
 
 from hivemind_mock.provider.formats.base import ApiError, ErrorKind
 
@@ -49,7 +49,7 @@ class Answer:
         """What should become of it."""
         return self.stream if stream else self.whole
 
-    def upstream(self, api: Api, stream: bool, *first: Play, lasting: bool) -> Callable[[Scripted], Handler]:
+    def upstream(self, api: Api, stream: bool, *first: Play, lasting: bool) -> Handler:
         """Gives `first`, then this answer, once or each time; after it, good ones."""
         bad = self.make(api, stream)
         return playing(*first, bad) if lasting else playing(*first, bad, good_answer(api, stream))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -133,9 +133,7 @@ class Broken:
             steps.append(_GARBAGE.get(phase, b"zz\r\n" * 3))
         return steps if ending in _ENDED else [*steps, _step(ending)]
 
-    def upstream(
-        self, api: Api, stream: bool, *first: Play, lasting: bool, encoded: bool = False
-    ) -> Callable[[Scripted], Handler]:
+    def upstream(self, api: Api, stream: bool, *first: Play, lasting: bool, encoded: bool = False) -> Handler:
         """Serves `first`, then this fault, once or each time; after it, good answers."""
         good = good_answer(api, stream, encoded=encoded)
         if self.phase is not Phase.CONNECT:
@@ -143,23 +141,18 @@ class Broken:
             return playing(*first, bad) if lasting else playing(*first, bad, good)
         after = playing(good)
 
-        def made(script: Scripted) -> Handler:
-            answer = after(script)
+        async def handle(script: Scripted, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            if script.accepted > 1 and not lasting:
+                await after(script, reader, writer)
+            elif self.ending is Ending.RESET:
+                reset(writer)
+            else:
+                if self.ending is Ending.GARBAGE:
+                    writer.write(_GARBAGE[self.phase])
+                writer.write_eof()
+                await reader.read()
 
-            async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-                if script.accepted > 1 and not lasting:
-                    await answer(reader, writer)
-                elif self.ending is Ending.RESET:
-                    reset(writer)
-                else:
-                    if self.ending is Ending.GARBAGE:
-                        writer.write(_GARBAGE[self.phase])
-                    writer.write_eof()
-                    await reader.read()
-
-            return handle
-
-        return made
+        return handle
 
 
 def good_answer(api: Api, stream: bool, *, encoded: bool = False) -> Play:

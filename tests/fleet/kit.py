@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 from proxy.kit import Running, client, proxying
 from proxy.wire import ANSWER, PLAIN_BODY
-from upstream.scripted import Handler, Scripted, serving
+from upstream.scripted import Scripted, serving
 
 HEADERS = {"x-api-key": "sk-canary-of-the-fleet-123456"}
 
@@ -26,19 +26,16 @@ class Counting:
         self.most = 0
         """In flight at once."""
 
-    def made(self, script: Scripted) -> Handler:
-        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            while True:
-                await script.request(reader)
-                self.at.append(time.monotonic())
-                self.in_flight += 1
-                self.most = max(self.most, self.in_flight)
-                await asyncio.sleep(self.delay_s)
-                self.in_flight -= 1
-                writer.write(ANSWER)
-                await writer.drain()
-
-        return handle
+    async def serve(self, script: Scripted, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            await script.request(reader)
+            self.at.append(time.monotonic())
+            self.in_flight += 1
+            self.most = max(self.most, self.in_flight)
+            await asyncio.sleep(self.delay_s)
+            self.in_flight -= 1
+            writer.write(ANSWER)
+            await writer.drain()
 
     @property
     def in_worst_minute(self) -> int:
@@ -50,7 +47,7 @@ class Counting:
 async def fleet_of(number: int, store: str, upstream: Counting, **values: Any) -> AsyncIterator[list[Running]]:
     """So many proxies with one store before one upstream."""
     async with contextlib.AsyncExitStack() as stack:
-        script = await stack.enter_async_context(serving(upstream.made))
+        script = await stack.enter_async_context(serving(upstream.serve))
         values = {"hangs_s": 120.0, "fleet": store, "profile": "anthropic", **values}
         yield [await stack.enter_async_context(proxying(f"lab={script.url}", **values)) for _ in range(number)]
 

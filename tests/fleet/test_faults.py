@@ -113,7 +113,7 @@ async def test_no_request_is_lost_whatever_the_store_does(fault: Fault) -> None:
 @contextlib.asynccontextmanager
 async def programs(upstream: Counting, store: RedisServer, folder: Path) -> AsyncIterator[tuple[Program, Program]]:
     """Two real proxies with a limit of :data:`LIMIT` requests a minute."""
-    async with serving(upstream.made) as script, contextlib.AsyncExitStack() as stack:
+    async with serving(upstream.serve) as script, contextlib.AsyncExitStack() as stack:
         flags = ("--fleet", store.url, "--rpm", str(LIMIT), "--tpm", "0", "--profile", "anthropic", "--drain-s", "1")
         one, other = [
             await stack.enter_async_context(

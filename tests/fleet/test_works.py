@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -43,19 +43,16 @@ KINDS: dict[str, tuple[str, dict[str, Any], dict[str, dict[str, Any]]]] = {
 }
 
 
-def answering(begun: dict[str, Any], ends: dict[str, dict[str, Any]]) -> Callable[[Scripted], Handler]:
+def answering(begun: dict[str, Any], ends: dict[str, dict[str, Any]]) -> Handler:
     """An upstream that knows one piece of work, which has ended when it is asked for."""
 
-    def made(script: Scripted) -> Handler:
-        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            while True:
-                target = (await script.request(reader)).split(b" ")[1].decode()
-                writer.write(http(200, ends.get(target, begun)))
-                await writer.drain()
+    async def handle(script: Scripted, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            target = (await script.request(reader)).split(b" ")[1].decode()
+            writer.write(http(200, ends.get(target, begun)))
+            await writer.drain()
 
-        return handle
-
-    return made
+    return handle
 
 
 @contextlib.asynccontextmanager

@@ -73,20 +73,17 @@ class Seen:
         return [value for key, value in self.headers if key == name]
 
 
-def playing(*plays: Play) -> Callable[[Scripted], Handler]:
+def playing(*plays: Play) -> Handler:
     """Request after request gets the next play, and all later ones the last."""
 
-    def made(script: Scripted) -> Handler:
-        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            while True:
-                await script.request(reader)
-                play = plays[min(len(script.requests), len(plays)) - 1]
-                if not await _perform(play, reader, writer):
-                    return
+    async def handle(script: Scripted, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            await script.request(reader)
+            play = plays[min(len(script.requests), len(plays)) - 1]
+            if not await _perform(play, reader, writer):
+                return
 
-        return handle
-
-    return made
+    return handle
 
 
 async def _perform(play: Play, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:

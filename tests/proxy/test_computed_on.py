@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from proxy.kit import Close, Raw, Running, between, client, proxying, raw, request
 from proxy.wire import ANSWER, PLAIN_BODY, STREAM, STREAM_BODY
-from upstream.scripted import Handler, Scripted, serving
+from upstream.scripted import Scripted, serving
 from waiting import until
 
 from hivemind.providers.profiles import OLLAMA, PROFILES
@@ -91,20 +91,17 @@ async def test_a_stream_has_as_long_as_is_likely() -> None:
     """Once it is known how long prompts take, one that never begins is cut, which servers notice, and sent again."""
     begun = asyncio.Event()
 
-    def made(script: Scripted) -> Handler:
-        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            while True:
-                await script.request(reader)
-                if len(script.requests) == 2:
-                    await reader.read()  # it says nothing until the proxy leaves
-                    return
-                await begun.wait()
-                writer.write(STREAM)
-
-        return handle
+    async def handle(script: Scripted, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            await script.request(reader)
+            if len(script.requests) == 2:
+                await reader.read()  # it says nothing until the proxy leaves
+                return
+            await begun.wait()
+            writer.write(STREAM)
 
     values: dict[str, Any] = {"headers_timeout_s": 0.01, "idle_timeout_s": 0.01}
-    async with serving(made) as upstream, proxying(f"mlx={upstream.url}", **values) as proxy, client() as web:
+    async with serving(handle) as upstream, proxying(f"mlx={upstream.url}", **values) as proxy, client() as web:
         asking = asyncio.create_task(web.post(proxy.url + TARGET, content=STREAM_BODY))
         await upstream.until(lambda: len(upstream.requests) == 1)
         await asyncio.sleep(0.03)

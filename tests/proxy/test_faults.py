@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import httpx
@@ -48,20 +48,17 @@ DIALECTS = {
 """By path: a good stream, and one that fails before its content."""
 
 
-def answering(path: str, *, streamed: bool) -> Callable[[Scripted], Handler]:
+def answering(path: str, *, streamed: bool) -> Handler:
     """Answer requests with `bad` in them by a 500, and all others well."""
     good, failing = DIALECTS[path]
 
-    def made(script: Scripted) -> Handler:
-        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            while True:
-                bad = b"bad" in await script.request(reader)
-                writer.write(good if not bad else failing if streamed else http(500, {"error": ERROR}))
-                await writer.drain()
+    async def handle(script: Scripted, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            bad = b"bad" in await script.request(reader)
+            writer.write(good if not bad else failing if streamed else http(500, {"error": ERROR}))
+            await writer.drain()
 
-        return handle
-
-    return made
+    return handle
 
 
 def body(text: str) -> bytes:

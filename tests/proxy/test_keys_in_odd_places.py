@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from program import called
 from proxy.kit import Running, between, client, proxying
 from proxy.wire import ANSWER, anthropic_error, http
-from upstream.scripted import Handler, Scripted, serving
+from upstream.scripted import Scripted, serving
 
 from hivemind import agent_names
 from hivemind.agent_names import LOOKS_LIKE_A_KEY
@@ -214,19 +215,16 @@ async def test_the_password_of_a_proxy_on_the_way(
     spellings = ("p@ss w0rd", "p%40ss%20w0rd", "YW5uOnBAc3MgdzByZA==")
     reason = f"ann {' '.join(spellings)}".encode()
 
-    def made(script: Scripted) -> Handler:
-        async def handle(reader, writer):  # type: ignore[no-untyped-def]
-            await script.request(reader)
-            writer.write(
-                b"HTTP/1.1 407 " + reason + b"\r\nx-reason: " + reason + b"\r\n"
-                b"content-length: %d\r\nconnection: close\r\n\r\n%b" % (len(reason), reason)
-            )
-            writer.close()
-
-        return handle
+    async def handle(script: Scripted, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await script.request(reader)
+        writer.write(
+            b"HTTP/1.1 407 " + reason + b"\r\nx-reason: " + reason + b"\r\n"
+            b"content-length: %d\r\nconnection: close\r\n\r\n%b" % (len(reason), reason)
+        )
+        writer.close()
 
     async with (
-        serving(made) as middle,
+        serving(handle) as middle,
         proxying(
             f"lab={scheme}://127.0.0.1:9",
             via=f"http://ann:p%40ss%20w0rd@127.0.0.1:{middle.port}",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from proxy.kit import proxying, raw, request
 from proxy.wire import ANSWER, PLAIN_BODY
-from upstream.scripted import Handler, Scripted, serving
+from upstream.scripted import Scripted, serving
 
 from hivemind.providers.profiles import PROFILES
 from hivemind.wire.identity import ANONYMOUS, EVERYBODY, SEVERAL, lane_credential
@@ -26,24 +26,21 @@ class Busy:
         self.open = self.most = 0
         self.release = asyncio.Event()
 
-    def made(self, script: Scripted) -> Handler:
-        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            while True:
-                await script.request(reader)
-                self.open += 1
-                self.most = max(self.most, self.open)
-                await self.release.wait()
-                self.open -= 1
-                writer.write(ANSWER)
-                await writer.drain()
-
-        return handle
+    async def serve(self, script: Scripted, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            await script.request(reader)
+            self.open += 1
+            self.most = max(self.most, self.open)
+            await self.release.wait()
+            self.open -= 1
+            writer.write(ANSWER)
+            await writer.drain()
 
 
 async def most_in_flight(provider: str, heads: Iterable[tuple[str, ...]], **values: Any) -> tuple[int, int]:
     """Most requests that were at the upstream at once when these were sent together, and how many were answered."""
     busy = Busy()
-    async with serving(busy.made) as upstream, proxying(f"{provider}={upstream.url}", **values) as proxy:
+    async with serving(busy.serve) as upstream, proxying(f"{provider}={upstream.url}", **values) as proxy:
         targets = [(MESSAGES + (each.pop(0) if each[0].startswith("?") else ""), each) for each in map(list, heads)]
 
         async def ask(number: int, target: str, headers: list[str]) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 
 import pytest
 from proxy.kit import Raw, Running, Seen, between, playing, proxying, raw, request
 from proxy.wire import JSON, PLAIN_BODY, http
-from upstream.scripted import Scripted, serving
+from upstream.scripted import Handler, Scripted, serving
 
 TOKEN = "own-token-1"
 PREFIX = f"/token/{TOKEN}/agent/ann"
@@ -31,6 +32,11 @@ CALLS = [
 ]
 
 
+def replying(answer: Callable[[Scripted], bytes]) -> Handler:
+    """An upstream whose answers name its own URL."""
+    return lambda script, *ends: playing([answer(script)])(script, *ends)
+
+
 @pytest.mark.parametrize("encoded", [False, True], ids=["plain", "gzip"])
 @pytest.mark.parametrize(("method", "path"), CALLS)
 async def test_links_are_followed_through_the_proxy(method: str, path: str, encoded: bool) -> None:
@@ -44,7 +50,7 @@ async def test_links_are_followed_through_the_proxy(method: str, path: str, enco
         return http(200, gzip.compress(body) if encoded else body, *said, *(["content-encoding: gzip"] * encoded))
 
     async with (
-        serving(lambda script: playing([answered(script)])(script)) as upstream,
+        serving(replying(answered)) as upstream,
         proxying(f"lab={upstream.url}", token=TOKEN) as proxy,
         raw(proxy.port) as direct,
     ):
@@ -71,7 +77,9 @@ async def test_behind_tls_and_before_several_upstreams() -> None:
     """A link has the scheme of what ends TLS in front, and names its upstream where the request didn't."""
     async with (
         serving(playing([http(200, {})])) as other,
-        serving(lambda script: playing([http(200, {}, f"location: {script.url}/v1/x")])(script)) as upstream,
+        serving(
+            lambda script, *ends: playing([http(200, {}, f"location: {script.url}/v1/x")])(script, *ends)
+        ) as upstream,
         proxying(f"lab={upstream.url}", f"other={other.url}", token=TOKEN) as proxy,
         raw(proxy.port) as it,
     ):
@@ -111,7 +119,11 @@ async def test_what_leads_past_the_proxy_is_told_once() -> None:
 async def test_links_in_long_documents_are_told_of() -> None:
     """They aren't read, so their links stay."""
     async with (
-        serving(lambda script: playing([http(200, {"next": f"{script.url}/2", "x": "y" * (300 << 10)})])(script)) as up,
+        serving(
+            lambda script, *ends: playing([http(200, {"next": f"{script.url}/2", "x": "y" * (300 << 10)})])(
+                script, *ends
+            )
+        ) as up,
         proxying(f"lab={up.url}") as proxy,
         raw(proxy.port) as direct,
     ):

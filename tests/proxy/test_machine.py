@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from proxy.kit import Running, proxying
 from proxy.wire import data, http, line
-from upstream.scripted import Handler, Scripted, reset, serving
+from upstream.scripted import Scripted, reset, serving
 from waiting import until
 
 from hivemind.proxy.data_plane import DataPlane
@@ -246,23 +246,20 @@ class Traffic(RuleBasedStateMachine):
             ready.set_result(running)
             await self.stop.wait()
 
-    def _upstream(self, script: Scripted) -> Handler:
-        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            while True:
-                attempt = Attempt(await script.request(reader), writer)
-                self.attempts.append(attempt)
-                leaves = asyncio.create_task(reader.read(1))
-                over = asyncio.create_task(attempt.over.wait())
-                await asyncio.wait({leaves, over}, return_when=asyncio.FIRST_COMPLETED)
-                attempt.left = not attempt.over.is_set()
-                over.cancel()
-                leaves.cancel()
-                with contextlib.suppress(asyncio.CancelledError, ConnectionError):
-                    await leaves
-                if attempt.left or not attempt.keeps:
-                    return
-
-        return handle
+    async def _upstream(self, script: Scripted, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            attempt = Attempt(await script.request(reader), writer)
+            self.attempts.append(attempt)
+            leaves = asyncio.create_task(reader.read(1))
+            over = asyncio.create_task(attempt.over.wait())
+            await asyncio.wait({leaves, over}, return_when=asyncio.FIRST_COMPLETED)
+            attempt.left = not attempt.over.is_set()
+            over.cancel()
+            leaves.cancel()
+            with contextlib.suppress(asyncio.CancelledError, ConnectionError):
+                await leaves
+            if attempt.left or not attempt.keeps:
+                return
 
     async def until(self, true: Callable[[], bool], what: str) -> None:
         """Wait until it is so."""

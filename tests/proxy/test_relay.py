@@ -11,7 +11,7 @@ import pytest
 from proxy.kit import Close, Hang, Play, Raw, Reset, Seen, between, proxying, raw, request
 from proxy.test_retry_delays import OK, Stage, play, says
 from proxy.wire import ANSWER, JSON, chunk, head, http
-from upstream.scripted import serving
+from upstream.scripted import Scripted, serving
 from waiting import until
 
 from hivemind.host.proxy import Proxy
@@ -107,8 +107,8 @@ async def test_an_upload_passes_as_it_comes(via: str) -> None:
     arrived, size = asyncio.Event(), 24 * MIB
     received = bytearray()
 
-    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        for _ in range(2):
+    async def handle(_: Scripted, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _number in range(2):
             lines = (await reader.readuntil(b"\r\n\r\n")).lower()
             if b"chunked" in lines:
                 while length := int(await reader.readline(), 16):
@@ -126,7 +126,7 @@ async def test_an_upload_passes_as_it_comes(via: str) -> None:
             writer.write(ANSWER)
 
     async with (
-        serving(lambda _: handle) as upstream,
+        serving(handle) as upstream,
         proxying(f"lab={upstream.url}", max_body_mb=1, max_bodies_mb=1, max_concurrency=1) as proxy,
         raw(proxy.port) as direct,
     ):
@@ -151,7 +151,7 @@ async def test_a_client_that_leaves_its_upload() -> None:
     """The upstream sees it break off, rather than end."""
     broke_off = asyncio.Event()
 
-    async def handle(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    async def handle(_: Scripted, reader: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
         lines = await reader.readuntil(b"\r\n\r\n")
         assert b"transfer-encoding: chunked" in lines
         arrived.set()
@@ -160,7 +160,7 @@ async def test_a_client_that_leaves_its_upload() -> None:
         broke_off.set()
 
     arrived = asyncio.Event()
-    async with serving(lambda _: handle) as upstream, proxying(f"lab={upstream.url}") as proxy, raw(proxy.port) as it:
+    async with serving(handle) as upstream, proxying(f"lab={upstream.url}") as proxy, raw(proxy.port) as it:
         await begun(it, None)
         await it.send(chunk(b"x" * MIB))
         await arrived.wait()
@@ -173,14 +173,14 @@ async def test_a_client_that_leaves_its_upload() -> None:
 async def test_an_upload_that_its_upstream_refuses(then: Hang | Close) -> None:
     """The refusal passes at once, to a client that reads nothing before it has sent all as well."""
 
-    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def handle(_: Scripted, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(http(413, {"error": {"message": "too large"}}))
         await writer.drain()
         if isinstance(then, Hang):
             await reader.read()
 
-    async with serving(lambda _: handle) as upstream, proxying(f"lab={upstream.url}") as proxy, raw(proxy.port) as it:
+    async with serving(handle) as upstream, proxying(f"lab={upstream.url}") as proxy, raw(proxy.port) as it:
         await begun(it, 32 * MIB)
         await it.send(b"x" * (32 * MIB))
         status, headers = await it.head()

@@ -11,7 +11,7 @@ import pytest
 from proxy.kit import Seen, proxying
 from proxy.sdk import sdk_http
 from proxy.wire import JSON, http
-from upstream.scripted import Handler, Scripted, serving
+from upstream.scripted import Scripted, serving
 
 pytestmark = pytest.mark.slow
 TIMES = {"created_at": 1, "expires_at": 2}
@@ -19,34 +19,30 @@ UPLOAD = {"id": "up", "object": "upload", "bytes": 1, "filename": "f", "purpose"
 BATCH = {"id": "b", "type": "message_batch", "processing_status": "ended", **TIMES}
 
 
-def provider(script: Scripted) -> Handler:
+async def provider(script: Scripted, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Answers by path; the first GET gets a 429, the second is cut off."""
-
-    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while True:
-            seen = Seen.of(await script.request(reader))
-            path = seen.target.decode()
-            gets = sum(each.startswith(b"GET") for each in script.requests)
-            if seen.method == b"GET" and gets <= 2:
-                if gets == 2:
-                    return
-                writer.write(http(429, {"error": {"type": "rate_limit_error"}}, "retry-after-ms: 20"))
-                continue
-            answers: dict[str, dict[str, object]] = {
-                "/v1/uploads": UPLOAD,
-                "/v1/uploads/up/parts": {"id": "p", "object": "upload.part", "upload_id": "up", "created_at": 1},
-                "/v1/uploads/up/complete": {**UPLOAD, "status": "completed"},
-                "/v1/responses/r": {"id": "r", "object": "response", "status": "completed", "output": []},
-                "/v1/messages/batches/b": {**BATCH, "results_url": f"{script.url}{path}/results"},
-            }
-            if path.endswith("/results"):
-                line = {"custom_id": "one", "result": {"type": "canceled"}}
-                writer.write(http(200, json.dumps(line).encode() + b"\n", "content-type: application/x-jsonl"))
-            else:
-                writer.write(http(200, json.dumps(answers[path]).encode(), JSON))
-            await writer.drain()
-
-    return handle
+    while True:
+        seen = Seen.of(await script.request(reader))
+        path = seen.target.decode()
+        gets = sum(each.startswith(b"GET") for each in script.requests)
+        if seen.method == b"GET" and gets <= 2:
+            if gets == 2:
+                return
+            writer.write(http(429, {"error": {"type": "rate_limit_error"}}, "retry-after-ms: 20"))
+            continue
+        answers: dict[str, dict[str, object]] = {
+            "/v1/uploads": UPLOAD,
+            "/v1/uploads/up/parts": {"id": "p", "object": "upload.part", "upload_id": "up", "created_at": 1},
+            "/v1/uploads/up/complete": {**UPLOAD, "status": "completed"},
+            "/v1/responses/r": {"id": "r", "object": "response", "status": "completed", "output": []},
+            "/v1/messages/batches/b": {**BATCH, "results_url": f"{script.url}{path}/results"},
+        }
+        if path.endswith("/results"):
+            line = {"custom_id": "one", "result": {"type": "canceled"}}
+            writer.write(http(200, json.dumps(line).encode() + b"\n", "content-type: application/x-jsonl"))
+        else:
+            writer.write(http(200, json.dumps(answers[path]).encode(), JSON))
+        await writer.drain()
 
 
 def called(script: Scripted) -> list[str]:

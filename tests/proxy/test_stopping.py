@@ -8,7 +8,7 @@ import json
 import pytest
 from proxy.kit import Hang, Play, Raw, Running, between, proxying, raw, request
 from proxy.wire import ANSWER, BLOCK_START, HELLO, JSON, MESSAGE_START, PLAIN_BODY, SSE, STREAM_BODY, chunk, head, http
-from upstream.scripted import serving
+from upstream.scripted import Scripted, serving
 from waiting import until
 
 from hivemind.proxy import server_protocol
@@ -70,11 +70,11 @@ async def test_nothing_sent_yet(play: Play, body: bytes) -> None:
 async def test_while_connecting() -> None:
     """A connection that isn't there yet is given up."""
 
-    async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    async def silent(_: Scripted, reader: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
         await reader.read()
 
     async with (
-        serving(lambda _: silent) as upstream,
+        serving(silent) as upstream,
         proxying(f"lab=https://127.0.0.1:{upstream.port}") as proxy,
         raw(proxy.port) as asking,
     ):

@@ -11,7 +11,7 @@ import trustme
 from ports import unused_port
 from proxy.kit import client, playing, proxying, raw, request
 from proxy.wire import ANSWER, MESSAGE, PLAIN_BODY, SSE, STREAM_BODY, chunked
-from upstream.scripted import Handler, Scripted, serving
+from upstream.scripted import Scripted, serving
 
 MESSAGES = "/v1/messages"
 PAYLOAD = ANSWER.partition(b"\r\n\r\n")[2]
@@ -23,25 +23,21 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         await writer.drain()
 
 
-def forwarding(script: Scripted) -> Handler:
+async def forwarding(script: Scripted, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """A forward proxy for CONNECT; what it was asked for is recorded."""
-
-    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        script.requests.append(head)
-        host, _, port = head.split(b" ")[1].decode().partition(":")
-        there_reader, there = await asyncio.open_connection(host, int(port))
-        writer.write(b"HTTP/1.1 200 -\r\n\r\n")
-        ways = [asyncio.create_task(_copy(reader, there)), asyncio.create_task(_copy(there_reader, writer))]
-        try:
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for way in ways:
-                way.cancel()
-            await asyncio.gather(*ways, return_exceptions=True)
-            there.close()
-
-    return handle
+    head = await reader.readuntil(b"\r\n\r\n")
+    script.requests.append(head)
+    host, _, port = head.split(b" ")[1].decode().partition(":")
+    there_reader, there = await asyncio.open_connection(host, int(port))
+    writer.write(b"HTTP/1.1 200 -\r\n\r\n")
+    ways = [asyncio.create_task(_copy(reader, there)), asyncio.create_task(_copy(there_reader, writer))]
+    try:
+        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for way in ways:
+            way.cancel()
+        await asyncio.gather(*ways, return_exceptions=True)
+        there.close()
 
 
 @pytest.fixture

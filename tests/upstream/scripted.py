@@ -9,8 +9,6 @@ import ssl
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-
 
 class Scripted:
     """Runs the handler for every connection, and counts them."""
@@ -50,7 +48,7 @@ class Scripted:
         self._changed.set()
         try:
             with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-                await self._handler(reader, writer)
+                await self._handler(self, reader, writer)
         finally:
             writer.close()
             with contextlib.suppress(OSError):
@@ -59,16 +57,19 @@ class Scripted:
             self._changed.set()
 
 
+Handler = Callable[[Scripted, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
 @contextlib.asynccontextmanager
 async def serving(
-    handler: Callable[[Scripted], Handler],
+    handler: Handler,
     *,
     host: str = "127.0.0.1",
     port: int = 0,
     context: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Scripted]:
-    """A listening server; `handler` is made from it, so that it can record what it sees."""
-    script = Scripted(lambda reader, writer: handler(script)(reader, writer))
+    """A listening server; `handler` is given it with each connection, so that it can record what it sees."""
+    script = Scripted(handler)
     script.scheme = "https" if context else "http"
     server = await asyncio.start_server(script, host, port, ssl=context, backlog=1024)
     script.port = server.sockets[0].getsockname()[1]
@@ -81,32 +82,26 @@ async def serving(
         await script.until(lambda: not script.open)
 
 
-def answering(*answers: bytes) -> Callable[[Scripted], Handler]:
+def answering(*answers: bytes) -> Handler:
     """Answers request after request with these bytes, the last again and again, on connections it keeps."""
 
-    def made(script: Scripted) -> Handler:
-        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            while True:
-                await script.request(reader)
-                writer.write(answers[min(len(script.requests), len(answers)) - 1])
+    async def handle(script: Scripted, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            await script.request(reader)
+            writer.write(answers[min(len(script.requests), len(answers)) - 1])
 
-        return handle
-
-    return made
+    return handle
 
 
-def closing(answer: bytes) -> Callable[[Scripted], Handler]:
+def closing(answer: bytes) -> Handler:
     """Answers one request with these bytes and closes."""
 
-    def made(script: Scripted) -> Handler:
-        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await script.request(reader)
-            writer.write(answer)
-            await writer.drain()
+    async def handle(script: Scripted, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await script.request(reader)
+        writer.write(answer)
+        await writer.drain()
 
-        return handle
-
-    return made
+    return handle
 
 
 def reset(writer: asyncio.StreamWriter) -> None:

@@ -9,7 +9,7 @@ from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from upstream.exchange import post, whole
-from upstream.scripted import Handler, Scripted, serving
+from upstream.scripted import Scripted, serving
 
 from hivemind.upstream.connect import open_upstream
 
@@ -33,18 +33,15 @@ def on_the_wire(pieces: list[bytes], framing: str) -> bytes:
 async def exchange(wire: bytes, cuts: list[int]) -> bytes:
     """Fetch a response that is sent in parts, each on its own."""
 
-    def made(script: Scripted) -> Handler:
-        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await script.request(reader)
-            at = sorted({0, len(wire), *(cut % len(wire) for cut in cuts)})
-            for start, end in itertools.pairwise(at):
-                writer.write(wire[start:end])
-                await asyncio.sleep(0)
-                await asyncio.sleep(0)
+    async def handle(script: Scripted, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await script.request(reader)
+        at = sorted({0, len(wire), *(cut % len(wire) for cut in cuts)})
+        for start, end in itertools.pairwise(at):
+            writer.write(wire[start:end])
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
 
-        return handle
-
-    async with serving(made) as server:
+    async with serving(handle) as server:
         upstream = open_upstream(server.url)
         body = await whole(await post(upstream))
         await upstream.aclose()

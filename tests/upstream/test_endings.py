@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,20 +19,17 @@ CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n"
 UNFRAMED = b"HTTP/1.1 200 OK\r\n\r\nhello"
 
 
-def resetting(answer: bytes, read: asyncio.Event | None = None) -> Callable[[Scripted], Handler]:
+def resetting(answer: bytes, read: asyncio.Event | None = None) -> Handler:
     """Answers a request with these bytes and, once they were read, resets the connection."""
 
-    def made(script: Scripted) -> Handler:
-        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await script.request(reader)
-            writer.write(answer)
-            if read is not None:
-                await read.wait()
-            reset(writer)
+    async def handle(script: Scripted, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await script.request(reader)
+        writer.write(answer)
+        if read is not None:
+            await read.wait()
+        reset(writer)
 
-        return handle
-
-    return made
+    return handle
 
 
 async def test_a_head_of_too_many_lines(native: Opener) -> None:
@@ -210,15 +206,12 @@ async def test_nothing_can_be_smuggled_into_a_head(
 async def test_closing_the_client_ends_what_is_on_the_way(client: Opener) -> None:
     """Waiting for a head, reading a body, resting: all end, and no new request is taken."""
 
-    def made(script: Scripted) -> Handler:
-        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await script.request(reader)
-            writer.write(CHUNKED if len(script.requests) == 1 else b"")
-            await reader.read()
+    async def handle(script: Scripted, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await script.request(reader)
+        writer.write(CHUNKED if len(script.requests) == 1 else b"")
+        await reader.read()
 
-        return handle
-
-    async with serving(made) as server:
+    async with serving(handle) as server:
         upstream = client(server.url)
         response = await post(upstream)
         waiting = asyncio.ensure_future(post(upstream))

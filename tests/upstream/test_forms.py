@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from upstream.conftest import Opener
 from upstream.exchange import OK, post, whole
-from upstream.scripted import Handler, Scripted, answering, closing, serving
+from upstream.scripted import Scripted, answering, closing, serving
 
 from hivemind.upstream.base import UpstreamRequest
 
@@ -134,20 +134,17 @@ async def test_a_stream_comes_piece_by_piece(client: Opener) -> None:
     """Each piece is there before the server writes the next."""
     read = asyncio.Event()
 
-    def made(script: Scripted) -> Handler:
-        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await script.request(reader)
-            writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
-            for _ in range(3):
-                writer.write(b"5\r\nhello\r\n")
-                await read.wait()
-                read.clear()
-            writer.write(b"0\r\n\r\n")
-            await reader.read()
+    async def handle(script: Scripted, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await script.request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+        for _ in range(3):
+            writer.write(b"5\r\nhello\r\n")
+            await read.wait()
+            read.clear()
+        writer.write(b"0\r\n\r\n")
+        await reader.read()
 
-        return handle
-
-    async with serving(made) as server:
+    async with serving(handle) as server:
         response = await post(client(server.url))
         for _ in range(3):
             assert await response.read() == b"hello"
@@ -168,16 +165,13 @@ async def test_an_answer_may_come_while_the_request_is_still_being_sent(native: 
     """A server that answers as it reads gets the rest of the body all the same."""
     body = b"x" * 4_000_000
 
-    def made(script: Scripted) -> Handler:
-        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\n")
-            writer.write(b"%d" % len(await reader.readexactly(len(body))))
-            await reader.read()
+    async def handle(script: Scripted, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\n")
+        writer.write(b"%d" % len(await reader.readexactly(len(body))))
+        await reader.read()
 
-        return handle
-
-    async with serving(made) as server:
+    async with serving(handle) as server:
         response = await post(native(server.url), body)
         assert await whole(response) == b"4000000"
 
@@ -187,17 +181,14 @@ async def test_a_refusal_ends_the_sending(native: Opener) -> None:
     body = b"x" * 30_000_000
     refused, took_it_all = asyncio.Event(), asyncio.Event()
 
-    def made(script: Scripted) -> Handler:
-        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(b"HTTP/1.1 413 Too Large\r\ncontent-length: 5\r\n\r\nno")
-            await refused.wait()
-            await reader.readexactly(len(body))
-            took_it_all.set()
+    async def handle(script: Scripted, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 413 Too Large\r\ncontent-length: 5\r\n\r\nno")
+        await refused.wait()
+        await reader.readexactly(len(body))
+        took_it_all.set()
 
-        return handle
-
-    async with serving(made) as server:
+    async with serving(handle) as server:
         response = await post(native(server.url), body)
         assert (response.status, await response.read()) == (413, b"no")
         refused.set()
@@ -210,15 +201,12 @@ async def test_a_refusal_may_be_followed_by_a_hang_up(native: Opener) -> None:
     """A short answer to a long request is whole, and its connection isn't used again."""
     answered = asyncio.Event()
 
-    def made(script: Scripted) -> Handler:
-        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(b"HTTP/1.1 413 Too Large\r\ncontent-length: 2\r\n\r\nno")
-            await answered.wait()
+    async def handle(script: Scripted, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 413 Too Large\r\ncontent-length: 2\r\n\r\nno")
+        await answered.wait()
 
-        return handle
-
-    async with serving(made) as server:
+    async with serving(handle) as server:
         upstream = native(server.url)
         for _ in range(2):
             response = await post(upstream, b"x" * 30_000_000)

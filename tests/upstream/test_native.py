@@ -12,7 +12,7 @@ import pytest
 from ports import unused_port
 from upstream.conftest import Opener
 from upstream.exchange import OK, post, whole
-from upstream.scripted import Handler, Scripted, answering, reset, serving
+from upstream.scripted import Scripted, answering, reset, serving
 
 from hivemind.upstream import connection
 from hivemind.upstream import native as native_module
@@ -31,18 +31,15 @@ class Stale:
         self._fresh_ones_too = fresh_ones_too
         self._by_reset = by_reset
 
-    def __call__(self, script: Scripted) -> Handler:
-        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await script.request(reader)
-            if script.accepted > 1 and self._fresh_ones_too:
-                return
-            writer.write(OK)
-            await script.request(reader)
-            writer.write(self._last_word)
-            if self._by_reset:
-                reset(writer)
-
-        return handle
+    async def __call__(self, script: Scripted, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await script.request(reader)
+        if script.accepted > 1 and self._fresh_ones_too:
+            return
+        writer.write(OK)
+        await script.request(reader)
+        writer.write(self._last_word)
+        if self._by_reset:
+            reset(writer)
 
 
 @pytest.mark.parametrize("by_reset", [False, True], ids=["close", "reset"])
@@ -97,17 +94,14 @@ async def test_what_is_not_tried_again(native: Opener, stale: Stale, requests: i
 async def test_a_connection_that_was_closed_at_rest_is_not_used(native: Opener, last_word: bytes) -> None:
     """Neither one that the server closed, nor one on which it said something that nobody asked for."""
 
-    def made(script: Scripted) -> Handler:
-        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await script.request(reader)
-            writer.write(OK)
-            await bye.wait()
-            writer.write(last_word)
-
-        return handle
+    async def handle(script: Scripted, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await script.request(reader)
+        writer.write(OK)
+        await bye.wait()
+        writer.write(last_word)
 
     bye = asyncio.Event()
-    async with serving(made) as server:
+    async with serving(handle) as server:
         upstream = native(server.url)
         await whole(await post(upstream))
         bye.set()
@@ -119,15 +113,12 @@ async def test_a_connection_that_was_closed_at_rest_is_not_used(native: Opener, 
 async def test_news_that_the_loop_has_not_seen_counts(native: Opener) -> None:
     """A close that lies in the socket, not yet read, is noticed before a request is written."""
 
-    def made(script: Scripted) -> Handler:
-        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await script.request(reader)
-            writer.write(OK)
-            await reader.read()
+    async def handle(script: Scripted, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await script.request(reader)
+        writer.write(OK)
+        await reader.read()
 
-        return handle
-
-    async with serving(made) as server:
+    async with serving(handle) as server:
         upstream = native(server.url)
         await whole(await post(upstream))
         (writer,) = server.open
@@ -150,17 +141,14 @@ async def test_the_last_one_rested_is_used_first(native: Opener) -> None:
 
     may_answer = {b"01": asyncio.Event(), b"02": asyncio.Event()}
 
-    def made(script: Scripted) -> Handler:
-        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            name = b"%02d" % script.accepted
-            while True:
-                await script.request(reader)
-                await may_answer[name].wait()
-                writer.write(OK.replace(b"ok", name))
+    async def handle(script: Scripted, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        name = b"%02d" % script.accepted
+        while True:
+            await script.request(reader)
+            await may_answer[name].wait()
+            writer.write(OK.replace(b"ok", name))
 
-        return handle
-
-    async with serving(made) as server:
+    async with serving(handle) as server:
         upstream = native(server.url)
         asked = {asyncio.ensure_future(post(upstream)) for _ in range(2)}
         for name in (b"02", b"01"):
@@ -222,22 +210,19 @@ async def test_a_slow_reader_holds_the_server_back(native: Opener) -> None:
     written = 0
     blocked = asyncio.Event()
 
-    def made(script: Scripted) -> Handler:
-        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            nonlocal written
-            await script.request(reader)
-            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % total)
-            while written < total:
-                writer.write(piece)
-                written += len(piece)
-                if writer.transport.get_write_buffer_size() and not blocked.is_set():
-                    blocked.set()
-                await writer.drain()
-            await reader.read()
+    async def handle(script: Scripted, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal written
+        await script.request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % total)
+        while written < total:
+            writer.write(piece)
+            written += len(piece)
+            if writer.transport.get_write_buffer_size() and not blocked.is_set():
+                blocked.set()
+            await writer.drain()
+        await reader.read()
 
-        return handle
-
-    async with serving(made) as server:
+    async with serving(handle) as server:
         response = await post(native(server.url))
         await blocked.wait()
         assert written < total // 4
@@ -253,16 +238,13 @@ async def test_a_slow_reader_holds_the_server_back(native: Opener) -> None:
 async def test_a_server_that_is_held_back_is_not_late(native: Opener) -> None:
     """The time between two pieces counts only while we listen."""
 
-    def made(script: Scripted) -> Handler:
-        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await script.request(reader)
-            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % total + bytes(total))
-            await reader.read()
-
-        return handle
+    async def handle(script: Scripted, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await script.request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % total + bytes(total))
+        await reader.read()
 
     total = 8 * HIGH_WATER
-    async with serving(made) as server:
+    async with serving(handle) as server:
         response = await post(native(server.url, timeouts=Timeouts(idle_s=0.05)))
         await asyncio.sleep(0.06)  # Not to wait for something, but to be slow.
         assert len(await whole(response)) == total

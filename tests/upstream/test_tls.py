@@ -63,7 +63,7 @@ async def opening() -> AsyncIterator[Opening]:
         await upstream.aclose()
 
 
-def tunnelling(connect_answer: bytes = TUNNEL) -> Callable[[Scripted], Handler]:
+def tunnelling(connect_answer: bytes = TUNNEL) -> Handler:
     """A CONNECT proxy; any answer but the usual one is followed by a hang-up."""
 
     async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -74,19 +74,16 @@ def tunnelling(connect_answer: bytes = TUNNEL) -> Callable[[Scripted], Handler]:
         finally:
             writer.close()
 
-    def made(script: Scripted) -> Handler:
-        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            request = await script.request(reader)
-            writer.write(connect_answer)
-            if connect_answer is not TUNNEL:
-                return
-            host, port = request.split(b" ")[1].split(b":")
-            there, back = await asyncio.open_connection(host.decode(), int(port))
-            await asyncio.gather(copy(reader, back), copy(there, writer))
+    async def handle(script: Scripted, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await script.request(reader)
+        writer.write(connect_answer)
+        if connect_answer is not TUNNEL:
+            return
+        host, port = request.split(b" ")[1].split(b":")
+        there, back = await asyncio.open_connection(host.decode(), int(port))
+        await asyncio.gather(copy(reader, back), copy(there, writer))
 
-        return handle
-
-    return made
+    return handle
 
 
 async def test_an_extra_authority_is_trusted(opening: Opening, ca_file: str, context: ssl.SSLContext) -> None:
@@ -127,14 +124,11 @@ async def test_a_name_is_sent_along(opening: Opening, ca_file: str, context: ssl
 async def test_plain_text_where_tls_is_spoken(opening: Opening) -> None:
     """A server that doesn't speak TLS wasn't reached."""
 
-    def made(_script: Scripted) -> Handler:
-        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-            await reader.read()
+    async def handle(_script: Scripted, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await reader.read()
 
-        return handle
-
-    async with serving(made) as server:
+    async with serving(handle) as server:
         with pytest.raises(ConnectFailed, match="TLS failed: wrong version number"):
             await post(opening(f"https://127.0.0.1:{server.port}"))
 
