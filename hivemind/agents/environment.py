@@ -14,12 +14,13 @@ from hivemind.agents.clients.known import PROGRAMS, client_of
 from hivemind.agents.clients.shim import is_shims
 from hivemind.agents.clients.shims import START, path_without_shims, shims_for
 from hivemind.api_types import PlaceResponse
-from hivemind.control.discovery import AGENT_VARIABLE, RUN_TOKEN_VARIABLE, STATE_VARIABLE, URL_VARIABLE, is_loopback
+from hivemind.control.discovery import AGENT_VARIABLE, RUN_TOKEN_VARIABLE, STATE_VARIABLE, URL_VARIABLE
 from hivemind.providers.profiles import profile_for
 from hivemind.records import replace
 from hivemind.settings import without_secrets
 from hivemind.setup.clients import Target
 from hivemind.text.shells import TOKEN, TOKEN_VARIABLE
+from hivemind.upstream.origin import is_loopback
 from hivemind.wire.request_head import HOLD
 
 TASK_VARIABLE = "HIVEMIND_TASK"

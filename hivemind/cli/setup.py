@@ -13,11 +13,12 @@ from urllib.parse import urlsplit
 from hivemind.cli import service
 from hivemind.cli.address import checked_agent, given_settings, own_url
 from hivemind.cli.plugin import Command
-from hivemind.control.discovery import URL_VARIABLE, is_loopback
+from hivemind.control.discovery import URL_VARIABLE
 from hivemind.errors import UsageError
 from hivemind.setup.clients import CLIENTS, Instructions, instructions
 from hivemind.text.humanise import instead_of
 from hivemind.text.shells import SHELLS, shell_of
+from hivemind.upstream.origin import is_loopback
 
 _WIDTH = 80
 _SERVICE = "hivemind setup service has systemd or launchd run the proxy."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,12 +91,10 @@ def _counting(given: list[Any]) -> Iterator[str]:
 
 def _place_in(secret: object) -> str:
     """Return where a secret URL leads, without what else it says; other secrets masked."""
-    try:
+    with contextlib.suppress(ValueError):
         parts = urlsplit(str(secret))
         if parts.scheme and parts.hostname:
             return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-    except ValueError:
-        pass
     return _MASKED
 
 

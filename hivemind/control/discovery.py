@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from msgspec import Struct
 from hivemind.errors import UsageError
 from hivemind.records import replace
 from hivemind.store.token_file import note_in, note_path, read_note, state_dir
-from hivemind.upstream.origin import is_loopback_host
+from hivemind.upstream.origin import is_loopback
 
 TOKEN_VARIABLE = "HIVEMIND_CONTROL_TOKEN"
 RUN_TOKEN_VARIABLE = "HIVEMIND_RUN_TOKEN"
@@ -211,22 +210,6 @@ def local_url(host: str, port: int) -> str:
     """Return the URL by which an agent on the same machine reaches a proxy that listens there."""
     host = host.removeprefix("[").removesuffix("]")
     return connectable(f"http://{f'[{host}]' if ':' in host else host}:{port}")
-
-
-def is_loopback(url: str) -> bool:
-    """Return whether a URL is of this machine only."""
-    return is_loopback_host(urlsplit(url).hostname or "")
-
-
-def is_public(url: str) -> bool:
-    """Return whether a server on the internet might reach a URL, over TLS."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    try:
-        reachable = ipaddress.ip_address(host).is_global
-    except ValueError:
-        reachable = "." in host and not host.endswith((".local", ".localhost", ".internal", ".lan", ".home.arpa"))
-    return parts.scheme == "https" and reachable
 
 
 def connectable(url: str) -> str:

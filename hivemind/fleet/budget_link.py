@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 from typing import Protocol
@@ -82,11 +83,9 @@ class BudgetLink:
     async def _run(self) -> None:
         wait_s = 0.0
         while True:
-            try:
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     await self._wake.wait()
-            except TimeoutError:
-                pass
             apart_s = self._sent_at + KICK_APART_S - self._loop.time()
             if apart_s > 0:
                 await asyncio.sleep(apart_s)

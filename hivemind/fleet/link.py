@@ -9,6 +9,7 @@ another attempt.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import logging
 import math
@@ -194,11 +195,9 @@ class Link:
                 wait_s = IDLE_SYNC_S
                 await self.store.call("PING")  # so that a wrong password is known before there are requests
                 self._succeeded()
-            try:
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     await self._wake.wait()
-            except TimeoutError:
-                pass
             return
         if self._leaving:
             await self._say_goodbye()

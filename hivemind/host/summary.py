@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import logging
 import os
@@ -167,12 +168,10 @@ def _argument(journal: Journal) -> str:
 
     first = journal.path.with_name(f"{journal.name}{journal.path.suffix}")
     first = first if first.is_file() else journal.path
-    try:
+    with contextlib.suppress(HiveMindError, OSError):
         usual = state_dir(load([], environ=os.environ, cwd=Path.cwd(), quiet=True).state_dir)
         if find(journal.name, usual).samefile(first):
             return journal.name
-    except (HiveMindError, OSError):
-        pass
     return str(first.absolute())
 
 

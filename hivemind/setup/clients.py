@@ -16,7 +16,6 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from hivemind.control.discovery import is_loopback, is_public
 from hivemind.setup.frameworks import FRAMEWORKS, Framework
 from hivemind.setup.routes import (
     COPILOT_MODEL,
@@ -31,6 +30,7 @@ from hivemind.setup.routes import (
 from hivemind.setup.servers import SERVERS, ModelServer
 from hivemind.text import shells
 from hivemind.text.shells import TOKEN, TOKEN_VARIABLE, Shell
+from hivemind.upstream.origin import is_loopback, is_public
 
 Language = Literal["shell", "command", "toml", "json", "dotenv", "python", "javascript", "url"]
 """`shell` sets variables of the shell that starts the client, `command` is a program to be run once."""

@@ -11,7 +11,6 @@ from msgspec.structs import asdict
 
 from hivemind.agent_names import BadName, normalised, same
 from hivemind.api_types import About
-from hivemind.control.discovery import is_loopback
 from hivemind.redaction.text import label
 from hivemind.scheduler.commands import (
     Command,
@@ -42,6 +41,7 @@ from hivemind.tools.tool import (
     tool,
     unknown,
 )
+from hivemind.upstream.origin import is_loopback
 from hivemind.world.snapshot import AgentView, Snapshot, budgets_of
 
 

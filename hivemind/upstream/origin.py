@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from ipaddress import AddressValueError, IPv4Address, ip_address, ip_network
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -64,14 +65,6 @@ def is_local(host: str) -> bool:
     return any(address in network for network in _PRIVATE if network.version == address.version)
 
 
-def is_loopback_host(host: str) -> bool:
-    """Return whether a host is this machine by its own name or address."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
-
-
 def can_exist(host: bytes, port: int | None) -> bool:
     """Return whether host and port could exist; httpx accepts more than that."""
     labels = host.removesuffix(b".").split(b".")
@@ -116,3 +109,23 @@ def _unusual(url: str) -> tuple[str, str, int | None]:
     if parsed.userinfo:
         raise ValueError(f"{shown} must not carry a user name or password: clients send their own credentials")
     return parsed.scheme, parsed.raw_host.decode("ascii"), parsed.port
+
+
+def is_loopback(url: str) -> bool:
+    """Return whether a URL is of this machine only."""
+    host = (urlsplit(url).hostname or "").removesuffix(".")
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def is_public(url: str) -> bool:
+    """Return whether a server on the internet might reach a URL, over TLS."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    try:
+        reachable = ip_address(host).is_global
+    except ValueError:
+        reachable = "." in host and not host.endswith((".local", ".localhost", ".internal", ".lan", ".home.arpa"))
+    return parts.scheme == "https" and reachable

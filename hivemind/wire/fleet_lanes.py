@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from hivemind.providers.base import Profile
-from hivemind.upstream.origin import is_loopback_host
+from hivemind.upstream.origin import is_loopback
 from hivemind.wire.identity import fleet_lane
 
 KEPT = 65_536
@@ -53,7 +53,7 @@ def place_on(url: str, machine: str) -> str:
     parts = urlsplit(url)
     host = (parts.hostname or "").lower().removesuffix(".")
     origin = f"{parts.scheme}://{host}:{parts.port or _PORTS.get(parts.scheme, 0)}"
-    return f"{origin}|{machine}" if is_loopback_host(host) else origin
+    return f"{origin}|{machine}" if is_loopback(url) else origin
 
 
 @cache

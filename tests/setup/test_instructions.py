@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from hivemind.cli.setup import as_text
-from hivemind.control.discovery import is_loopback, is_public
 from hivemind.setup.clients import CLIENTS, Client, Instructions, Snippet, instructions, quick_lines
 from hivemind.text.shells import SHELLS, TOKEN, Shell
+from hivemind.upstream.origin import is_loopback, is_public
 from hivemind.wire.request_head import parse_path
 
 URL = "http://127.0.0.1:8765"

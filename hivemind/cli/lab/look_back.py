@@ -6,6 +6,7 @@ Files are only read, nothing leaves the machine, and no text of theirs is kept.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -115,10 +116,8 @@ def _foretold(paths: list[str], state: Path, key: str, tier: tuple[Published, ..
     """What HiveMind would have changed; it is kept, because it takes a minute to compute. Empty: the extra `lab` isn't
     installed."""
     kept = state / FOLDER / f"{key}.json"
-    try:
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         return str(json.loads(kept.read_text("utf-8"))["sentence"])
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
     if find_spec("numpy") is None:
         return ""
     from hivemind.lab.foresight.answer import answer

@@ -9,6 +9,7 @@ attempt is taken to begin with the line that its answer follows.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -251,7 +252,7 @@ def read(path: Path) -> Tale:
 
 def _parent(path: Path) -> str:
     """Return the sub-agent that started the one of this file; empty: the session did."""
-    try:
+    with contextlib.suppress(OSError, UsageError, msgspec.MsgspecError):
         meta = msgspec.json.decode(path.with_suffix(".meta.json").read_bytes(), type=_Meta)
         if meta.spawnDepth < 2 or not meta.toolUseId:
             return ""
@@ -259,8 +260,6 @@ def _parent(path: Path) -> str:
         for other in path.parent.glob("agent-*.jsonl"):
             if any(call in line and b'"assistant"' in line for line in lines(other, Tale(NAME))):
                 return other.stem.removeprefix("agent-")
-    except (OSError, UsageError, msgspec.MsgspecError):
-        pass
     return ""
 
 

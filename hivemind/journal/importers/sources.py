@@ -6,6 +6,7 @@ what it used, and no text of theirs.
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import re
@@ -253,19 +254,15 @@ class Shelf:
             raise UsageError(f"{source.path}: can't be read ({error.strerror})") from None
         name = blake2b(os.fsencode(source.path.resolve()), digest_size=12).hexdigest()
         path, stamp = self._folder / f"{name}.msgpack", [status.st_size, status.st_mtime_ns]
-        try:
+        with contextlib.suppress(OSError, msgspec.MsgspecError):
             version, known, tale = self._decoder.decode(path.read_bytes())
             if version == _VERSION and known == stamp:
                 return tale
-        except (OSError, msgspec.MsgspecError):
-            pass
         tale = source.read()
-        try:
+        with contextlib.suppress(OSError, UsageError):  # it is read again next time
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with output_file(path, str(path)) as file:
                 file.write(msgspec.msgpack.encode((_VERSION, stamp, tale)))
-        except (OSError, UsageError):
-            pass  # it is read again next time
         return tale
 
 

@@ -131,10 +131,7 @@ class LaneQueue:
             heappush(band.due, (ticket.deadline_at, ticket.entry, ticket))
             if len(band.due) > 2 * band.waiting + FEW:  # entries of those that left
                 band.due[:] = sorted(entry for entry in band.due if valid((LATE, *entry[:2]), entry[2]))
-        if band.order is not None:
-            if not share.paused:
-                band.order.add(ticket, now)
-        elif ticket.cached >= WORTH and (band.waiting >= band.order_above or now >= band.order_from):
+        if band.order is not None or ticket.cached >= WORTH:
             self._order(ticket, band, share, now)
 
     def _order(self, ticket: Ticket, band: Band, share: Share, now: float) -> None:

@@ -26,9 +26,10 @@ from textual_serve.app_service import AppService
 from textual_serve.server import Server
 
 from hivemind.console import print_note
-from hivemind.control.discovery import is_loopback, local_url
+from hivemind.control.discovery import local_url
 from hivemind.host.listening import bind
 from hivemind.proxy.access import AccessPolicy, own_names
+from hivemind.upstream.origin import is_loopback
 from hivemind_tui.program.supervisor import stop_on_signals
 
 ROOMS = 16
