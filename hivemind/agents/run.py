@@ -136,11 +136,13 @@ async def run_agent(
             say(why)
         process = _start(command_for(job.command, made), cwd, made, kept)
         with foreground.given_to(process):
-            keeping = asyncio.create_task(_keep(session, wanted, process.pid), name="keep the place")
+            renewing = asyncio.Lock()
+            keeping = asyncio.create_task(_keep(session, wanted, process.pid, renewing), name="keep the place")
             try:
                 code = await asyncio.to_thread(process.wait)
             finally:
-                keeping.cancel()
+                async with renewing:  # a renewal that is carried out after the release would take the place again
+                    keeping.cancel()
                 await asyncio.wait((keeping,))
         seconds, ended = loop.time() - began, True
         used = await _leave(session, wanted, code, asked=foreground.passed_on)
@@ -272,13 +274,15 @@ async def _set_limits(session: Session, job: AgentCommand, agent: str) -> None:
         raise _refused(error) from None
 
 
-async def _keep(session: Session, wanted: PlaceRequest, pid: int) -> None:
+async def _keep(session: Session, wanted: PlaceRequest, pid: int, renewing: asyncio.Lock) -> None:
     """Renew the place, so that a restarted proxy knows of it too."""
     while True:
         await asyncio.sleep(ASK_EVERY_S)
         descendants.reap((pid,))
-        with contextlib.suppress(Rejected):  # another runner took the name meanwhile: the command continues
-            await session.patiently(_placing(replace(wanted, running=True)))
+        # Where another runner took the name meanwhile, or the proxy is away, the command continues.
+        async with renewing:
+            with contextlib.suppress(Rejected, ControlError):
+                await session.ask(_placing(replace(wanted, running=True)))
 
 
 class Foreground:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -16,7 +17,7 @@ from ports import unused_port
 from trusted import trusted_settings
 from waiting import until
 
-from hivemind.api_types import PlaceRelease, PlaceRequest
+from hivemind.api_types import PlaceRelease, PlaceRequest, PlaceResponse, RunUsage
 from hivemind.control.client import ControlClient, open_http
 from hivemind.control.discovery import find_token, parse_address
 from hivemind.control.rights import Denied
@@ -43,6 +44,34 @@ async def test_queues(tmp_path: Path) -> None:
     assert (first, second) == ("hivemind: third: queued behind 1", "hivemind: third: starts")
     assert third.startswith("hivemind: third: exit code 0")
     assert (tmp_path / "ran").exists()
+
+
+async def test_a_renewal_ends_before_the_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command ends while its place is being renewed. Cut off, the renewal was reported as denied, because nobody
+    held its connection any more, or took the place again after its release."""
+    steps, place, leave = list[str](), ControlClient.place, ControlClient.leave
+
+    async def renew(client: ControlClient, wanted: PlaceRequest) -> PlaceResponse:
+        if wanted.running and not steps:
+            steps.append("renewal begins")
+            (tmp_path / "go").touch()
+            command = Path("/proc", (tmp_path / "pid").read_text().strip())
+            await until(lambda: not command.exists())
+            with contextlib.suppress(TimeoutError):
+                await until(lambda: len(steps) > 1, patience_s=0.2)
+            steps.append("renewal ends")
+        return await place(client, wanted)
+
+    async def release(client: ControlClient, ended: PlaceRelease) -> RunUsage:
+        steps.append("release")
+        return await leave(client, ended)
+
+    monkeypatch.setattr(ControlClient, "place", renew)
+    monkeypatch.setattr(ControlClient, "leave", release)
+    async with before(tmp_path) as (running, folder):
+        ran = await folder.called("run", "--", "sh", "-c", "echo $$ > pid; while [ ! -e go ]; do sleep 0.02; done")
+        assert running.proxy.processes.agents == ()
+    assert (ran.code, steps) == (0, ["renewal begins", "renewal ends", "release"]), ran.err
 
 
 @pytest.mark.e2e
