@@ -153,7 +153,7 @@ class BatchRunner(TaskRunner):
             row.state, row.exit_code = job.phase, None
             if job.began is not None and job.phase != "delayed":
                 row.attempts += 1
-                row.seconds = (row.seconds or 0.0) + max(0.0, context.wall() - job.began)
+                row.seconds = (row.seconds or 0.0) + self._clock() - job.began
             if view is not None and view.tokens > row.tokens:
                 row.tokens, row.dollars = view.tokens, view.dollars
         return row

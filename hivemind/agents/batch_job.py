@@ -54,7 +54,8 @@ class TaskRun:
         self.unwanted = False
         """Another client ended the task in the graph."""
         self.began: float | None = None
-        """Wall clock."""
+        """When its process did, on the loop's clock: the time of day may be set meanwhile."""
+        self._clock = asyncio.get_running_loop().time
         self._taken_over = taken_over
         self._folder = context.folder.attempt(self.name, state.runner)
         self._spared = False
@@ -130,7 +131,8 @@ class TaskRun:
             return None
         attempt = TaskProcess(self._folder)
         self._process = attempt.identity
-        self.phase, self.began = "running", self._folder.stat().st_mtime
+        self.phase = "running"
+        self.began = self._clock() - max(0.0, self._context.wall() - self._folder.stat().st_mtime)
         runner = self._context.folder.runner(self.state.runner)
         if attempt.look() is not None:
             self._spared = runner is not None and runner.proxy != self._context.session.about.run
@@ -161,7 +163,7 @@ class TaskRun:
         environ = environment_for(route, self.agent, given, task=self.state.spec.id)
         environ |= self._resuming.enter_context(variables_for(await asyncio.to_thread(self._resumption)))
         command, log = command_for(planned.command, environ), context.folder.log(self.name)
-        self.phase, self.began = "running", context.wall()
+        self.phase, self.began = "running", self._clock()
         cwd, kept = planned.cwd, tuple[int, ...]()
         try:
             if planned.tree is not None:
@@ -171,7 +173,7 @@ class TaskRun:
                     context.say(f"{self.name}: {tree.notice}", "")
             check_command(planned.command, cwd, environ)
             if log.exists():
-                stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.began))
+                stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(context.wall()))
                 _append(log, f"--- try {self.state.attempt}, {stamp} ---")
             attempt = start(self._folder, command, cwd=cwd, environ=environ, log=log, kept=kept, held=True)
             self._process = attempt.identity
@@ -249,7 +251,7 @@ class TaskRun:
             return _CANCELLED
         if self._context.stop.is_set():
             return _STOPPED
-        if limit_s is not None and self.began is not None and self._context.wall() - self.began > limit_s:
+        if limit_s is not None and self.began is not None and self._clock() - self.began > limit_s:
             return f"{_TIMED_OUT} after {short_duration(limit_s)}"
         return ""
 

@@ -13,8 +13,11 @@ import signal
 import stat
 import struct
 import termios
+import time
 from collections.abc import AsyncIterator
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from agents.batches import HIVEMIND, Bench, Kind, bench, check, ended, said, served
@@ -125,6 +128,17 @@ async def test_timeout(tmp_path: Path) -> None:
         ran = await here.run()
     ends = [(row["state"], row["note"], row["exit_code"]) for row in here.report.values()]
     assert ends == [("failed", "timed out after 0.2s", -15), ("failed", "timed out after 0.5s", 0)], ran.errors
+
+
+async def test_no_timeout_by_a_clock_that_is_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor by a machine that sleeps: the time of day goes on, and the task doesn't."""
+    jumps = count()
+    wall = SimpleNamespace(time=lambda: time.time() + next(jumps) * 7200)
+    monkeypatch.setattr("hivemind.cli.agents.batch.time", wall)
+    async with served(tmp_path) as (_, here):
+        here.write([task("a", "sleep 0.5", timeout="1h")])
+        ran = await here.run()
+    assert [(row["state"], row["note"]) for row in here.report.values()] == [("done", "")], ran.errors
 
 
 @pytest.mark.e2e
