@@ -27,7 +27,7 @@ from hivemind.control.rights import Denied
 from hivemind.packing import decompressed
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.settings.write import Draft
-from hivemind.upstream.transport import not_connected
+from hivemind.upstream.transport import connecting
 from hivemind.world.fleet import Fleet
 from hivemind.world.snapshot import RequestDetail
 
@@ -44,10 +44,8 @@ _CONNECTIONS_TRIED = 10
 
 class _Http(httpx.AsyncClient):
     async def send(self, request: httpx.Request, **given: Any) -> httpx.Response:
-        try:
+        with connecting():
             return await super().send(request, **given)
-        except AttributeError as error:
-            raise not_connected(error) from None
 
 
 def open_http(place: ProxyAddress) -> httpx.AsyncClient:
@@ -264,11 +262,9 @@ async def _whole(answer: httpx.Response, most: int) -> bytes:
     encoding = answer.headers.get("content-encoding", "identity")
     if encoding == "identity":
         return bytes(body)
-    try:
+    with contextlib.suppress(ValueError):
         if encoding == "zstd":
             return decompressed(bytes(body), most)
-    except ValueError:
-        pass
     raise _NotOurs("its answer can't be decompressed")
 
 

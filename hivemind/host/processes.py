@@ -183,12 +183,12 @@ class Processes:
         left_s = max(each.kept_until for each in self._engine.agents.parts_of(agent)) - self._engine.now()
         return time.time() + left_s if left_s > 0 else None
 
-    def lapse(self) -> None:
-        """End the runs of runners that fell silent."""
+    def lapse(self, unheard_s: float = 0.0) -> None:
+        """End the runs of runners that fell silent; for `unheard_s` nobody could be heard."""
         now = self._engine.now()
-        for agent in self._places.lapse(now):
+        for agent in self._places.lapse(now, unheard_s):
             self._end_lost(agent)
-        self._workers = {name: until for name, until in self._workers.items() if until > now}
+        self._workers = {name: until + unheard_s for name, until in self._workers.items() if until + unheard_s > now}
         self._note_idle()
 
     @property
@@ -209,8 +209,11 @@ class Processes:
         self._timer.cancel()
 
     def _check_again(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(ASK_EVERY_S, self._check_again)
-        self.lapse()
+        loop = asyncio.get_running_loop()
+        late_s = loop.time() - self._timer.when()
+        self._timer = loop.call_later(ASK_EVERY_S, self._check_again)
+        # Where it is late, this process was stopped, or starved, so that no runner could ask.
+        self.lapse(late_s if late_s > ASK_EVERY_S else 0.0)
 
     def _note_idle(self) -> None:
         if not self._places.agents:

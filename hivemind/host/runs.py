@@ -112,7 +112,7 @@ class Runs:
     # --- Requests -------------------------------------------------------------------------------------------------
 
     async def principal(self, shown: str, control_token: str, scope: Mapping[str, Any]) -> Principal | None:
-        """Return whose a request is that shows this token; None: the token isn't valid.
+        """Return whose a request is that shows this token; None: the token isn't valid, or the sender has left.
 
         Raises: Denied: a token is shown that isn't the sender's, and which run's it is isn't clear.
         """
@@ -120,7 +120,8 @@ class Runs:
             named = None
         elif (named := self.agent_of(shown)) is None:
             return None
-        found = await self._senders(scope)
+        if (found := await self._senders(scope)) is None:
+            return None
         if not found:
             return OPERATOR if named is None else Principal(named)
         if named is not None and any(self._is_above(each, named) for each in found):
@@ -150,8 +151,11 @@ class Runs:
             return None
         return run.agent if hmac.compare_digest(token.encode(), self._token(agent, tag).encode()) else None
 
-    async def _senders(self, scope: Mapping[str, Any]) -> set[str]:
-        """Return the runs that the sender's process is a part of. Raises: Denied: it can't be found."""
+    async def _senders(self, scope: Mapping[str, Any]) -> set[str] | None:
+        """Return the runs that the sender's process is a part of; None: it doesn't wait for the answer any more.
+
+        Raises: Denied: it can't be found.
+        """
         roots, client, server = self._roots(), scope.get("client"), scope.get("server")
         if not roots or client is None or server is None:
             return set()
@@ -162,6 +166,8 @@ class Runs:
             try:
                 found = await asyncio.to_thread(senders.roots_of, tuple(client), tuple(server), roots)
             except senders.Gone:
+                if cycle is not None and cycle.disconnected:
+                    return None  # such as a runner that was ended, or whose patience was over
                 text = "the process that sent this can't be found, so it isn't known whether it belongs to a run"
                 raise Denied(text) from None
             if connection is not None:

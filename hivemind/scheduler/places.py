@@ -140,8 +140,12 @@ class Places:
         place = self._places.pop(agent, None)
         return place is not None and place.running
 
-    def lapse(self, now: float) -> list[str]:
-        """Free the places that aren't asked for any more. Return the agents that held them."""
+    def lapse(self, now: float, unheard_s: float = 0.0) -> list[str]:
+        """Free the places that aren't asked for any more. Return the agents that held them. `unheard_s`: nobody could
+        ask for so long, which doesn't count."""
+        for place in self._places.values():
+            place.asked_at += unheard_s
+            place.until = place.until and place.until + unheard_s
         gone = [each for each in self._places.values() if now > (each.until or each.asked_at + LEASE_S)]
         for place in gone:
             del self._places[place.agent]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 import types
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from typing import Any, NoReturn
 
 import httpcore
@@ -283,22 +284,22 @@ class _SendProgress(httpx.AsyncByteStream):
             self._limit.reschedule(None if within is None else asyncio.get_running_loop().time() + within)
 
 
-def not_connected(error: AttributeError) -> httpx.ConnectError:
-    """Return what it means that anyio asks a socket of uvloop's for its peer that isn't there any more (anyio 4.16).
-
-    Raises: AttributeError: it is another one.
-    """
-    if error.name != "getpeername":
-        raise error
-    return httpx.ConnectError("the connection was closed as it was made")
+@contextlib.contextmanager
+def connecting() -> Iterator[None]:
+    """Raise httpx.ConnectError where anyio asks a socket of uvloop's for its peer that isn't there any more (anyio
+    4.16)."""
+    try:
+        yield
+    except AttributeError as error:
+        if error.name != "getpeername":
+            raise
+        raise httpx.ConnectError("the connection was closed as it was made") from None
 
 
 class _Dialling(httpx.AsyncHTTPTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        try:
+        with connecting():
             return await super().handle_async_request(request)
-        except AttributeError as error:
-            raise not_connected(error) from None
 
 
 def upstream_via_proxy(

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,6 +16,7 @@ from hivemind.agent_names import same
 from hivemind.control.rights import OPERATOR, Denied, Principal
 from hivemind.host import senders
 from hivemind.host.runs import Runs
+from hivemind.proxy.cycle import EXTENSION
 
 needs_linux = pytest.mark.skipif(not senders.available(), reason="only Linux tells whose process sent a request")
 CONTROL = "control-token-of-the-tests"
@@ -96,6 +98,8 @@ async def test_whose_process_it_is(listener: socket.socket) -> None:
         child.stdin.close()
     with pytest.raises(Denied, match="can't be found"):
         await proxy.principal(CONTROL, CONTROL, scope)
+    left = SimpleNamespace(connection=None, disconnected=True)
+    assert await proxy.principal(CONTROL, CONTROL, {**scope, "extensions": {EXTENSION: left}}) is None
     with socket.create_connection(listener.getsockname()) as own, listener.accept()[0]:
         scope = {"client": own.getsockname(), "server": own.getpeername()}
         assert await proxy.principal(CONTROL, CONTROL, scope) == OPERATOR
