@@ -114,7 +114,6 @@ class Engine:
         """The account of all agents together; read-only."""
         self.tasks = self._scheduler.tasks
         """The graph of tasks; read-only."""
-        self.tasks.epoch = wall() - self._time()
         self.hooks = hooks
         self._stalls = invariants.Stalls(self._scheduler)
         self._world = world(self._time())
@@ -126,6 +125,7 @@ class Engine:
         self._ending = False
         self._noticed: set[str] = set()
         self._wall = wall
+        self._note_clock()
         self._day_clock = DayClock(wall(), self._time(), "" if store is None else store.day)
         self.ledger = None if store is None else LedgerStore(self._scheduler, store, wall, self._day_clock.last)
         """Persistent books; None where nothing outlives the proxy."""
@@ -459,8 +459,12 @@ class Engine:
 
     def _sample_again(self) -> None:
         self._sampler = self._loop.call_later(SAMPLE_EVERY_S, self._sample_again)
+        self._note_clock()
         self._check_day()
         self._sample()
+
+    def _note_clock(self) -> None:
+        self.tasks.epoch = self._world.wall_offset = self._wall() - self._time()
 
     def _check_day(self) -> None:
         """Begin a new day, and maybe a month, at local midnight."""

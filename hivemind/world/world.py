@@ -96,7 +96,8 @@ class World:
         self.on_line: Callable[[Line], object] = _noop
         """Called with each line of the event log as it is made."""
         self._started_at = at
-        self._wall_offset = wall - at
+        self.wall_offset = wall - at
+        """What to add for the time of day, which may be set, and goes on while the machine sleeps."""
         self._upstreams = upstreams
         self._price = price
         self._alert_limits = alert_limits
@@ -203,7 +204,7 @@ class World:
                 self._log_line(event, before or "")
 
     def _log_line(self, event: ev.Event, before: str | bool) -> None:
-        line = line_of(event, event.at + self._wall_offset, before if isinstance(before, str) else "")
+        line = line_of(event, event.at + self.wall_offset, before if isinstance(before, str) else "")
         if line is None:
             return
         self._lines.append(line)
@@ -700,7 +701,7 @@ class World:
         paced_s = {each.agent: each.gate_opens_in_s or 0.0 for each in queue if each.gate == "pace"}
         snapshot = Snapshot(
             at=at,
-            wall=at + self._wall_offset,
+            wall=at + self.wall_offset,
             uptime_s=self.uptime_s(at),
             mode=mode,
             address=self.address,

@@ -367,3 +367,27 @@ async def test_the_first_of_a_month(
         assert (use(proxy, "a", 1).refusal is None) is renewed
         account = proxy.budgets("a").agents[0]
         assert (account.day.tokens, account.month.tokens) == ((1, 1) if renewed else (0, 20))
+
+
+async def test_a_proxy_that_stood_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No runner could renew its place meanwhile, as on a machine that slept; every run was told as lost then."""
+    async with living(tmp_path, Clock(5.0)) as proxy:
+        assert proxy.place(PlaceRequest("a", command=("sh",)), "r").granted
+        processes, loop, stood_s = proxy.processes, asyncio.get_running_loop(), 2 * LEASE_S
+        later = proxy.engine.now() + stood_s
+        monkeypatch.setattr(proxy.engine, "now", lambda: later)
+        processes._timer.cancel()
+        processes._timer = late = loop.call_at(loop.time() - stood_s, processes._check_again)
+        await until(lambda: processes._timer is not late)
+        assert processes.agents == ("a",)
+        assert not processes.lost
+
+
+async def test_a_clock_that_is_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is shown of the time of day follows, as after a sleep of the machine, and so do deadlines from then on."""
+    monkeypatch.setattr("hivemind.proxy.engine.SAMPLE_EVERY_S", 0.001)
+    clock = Clock()
+    async with living(tmp_path, clock) as proxy:
+        clock.wall += 8 * 3600
+        await until(lambda: proxy.snapshot().wall >= clock.wall)
+        assert proxy.engine.tasks.epoch == pytest.approx(clock.wall - proxy.engine.now(), abs=60)
