@@ -205,18 +205,6 @@ async def ended(process: asyncio.subprocess.Process) -> Ran:
     return Ran(process.returncode, table.decode(), errors.decode())
 
 
-async def said(process: asyncio.subprocess.Process, word: str) -> str:
-    """Wait for a line on standard error with that in it; gives it and all lines before it."""
-    assert process.stderr is not None
-    lines = ""
-    async with asyncio.timeout(HANGS_S):
-        while word not in lines:
-            line = await process.stderr.readline()
-            assert line, f"it ended, and said: {lines}"
-            lines += line.decode()
-    return lines
-
-
 async def killed(process: asyncio.subprocess.Process) -> None:
     """End a program as a crash would."""
     process.send_signal(signal.SIGKILL)

@@ -104,10 +104,11 @@ async def said(process: asyncio.subprocess.Process, word: str) -> str:
     """Wait for a line with that word on standard error; it and all lines before it."""
     assert process.stderr is not None
     lines = ""
-    while word not in lines.rpartition("\n")[2] and word not in lines:
-        line = await process.stderr.readline()
-        assert line, f"it ended, and said: {lines}"
-        lines += line.decode()
+    async with asyncio.timeout(HANGS_S):
+        while word not in lines:
+            line = await process.stderr.readline()
+            assert line, f"it ended, and said: {lines}"
+            lines += line.decode()
     return lines
 
 

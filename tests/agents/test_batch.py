@@ -20,7 +20,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from agents.batches import HIVEMIND, Bench, Kind, bench, check, ended, said, served
+from agents.batches import HIVEMIND, Bench, Kind, bench, check, ended, served
+from agents.running import said
 
 from hivemind.control.client import ControlClient, open_http
 from hivemind.control.discovery import find_token, parse_address

@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from agents.batches import Kind, bench, check, ended, killed, made_up, said
+from agents.batches import Kind, bench, check, ended, killed, made_up
+from agents.running import said
 
 pytestmark = pytest.mark.e2e
 

@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 import pytest
-from agents.batches import Kind, bench, ended, said, served
-from agents.running import before
+from agents.batches import Kind, bench, ended, served
+from agents.running import before, said
 
 
 @pytest.mark.e2e

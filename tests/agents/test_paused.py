@@ -15,8 +15,8 @@ from unittest import mock
 
 import pytest
 from agents import running
-from agents.batches import Bench, bench, ended, killed, said
-from agents.running import before
+from agents.batches import Bench, bench, ended, killed
+from agents.running import before, said
 
 from hivemind.agents.batch_context import caller_of
 from hivemind.agents.plans.plan import PlannedTask

@@ -194,3 +194,14 @@ async def test_tiny_chunks_before_the_end(opening: Opening, context: ssl.SSLCont
     async with serving(closing(answer + b"0\r\n\r\n"), context=context) as server:
         response = await post(opening(server.url, ca_file=ca_file))
         assert len(await whole(response)) == 100_000
+
+
+async def test_a_proxy_that_resets_what_it_takes(opening: Opening, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where that comes early, anyio asks a socket of uvloop's for its peer that is gone: nothing was sent."""
+
+    async def connect_tcp(*_: object, **__: object) -> None:
+        raise AttributeError(name="getpeername")
+
+    monkeypatch.setattr("httpcore._backends.auto.AutoBackend.connect_tcp", connect_tcp)
+    with pytest.raises(ConnectFailed, match="closed as it was made"):
+        await post(opening("https://upstream.invalid", via="http://ann:secret@127.0.0.1:9"))
