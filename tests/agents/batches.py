@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from agents.running import before
+from agents.running import Ran, before
 from detached import detached_in, end_all
 from ports import unused_port
 from program import called
@@ -85,15 +85,6 @@ def made_up(seed: int, count: int) -> list[Kind]:
         }
         kinds.append(Kind(name, after, first, later, works_s, more))
     return kinds
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """A runner that has ended."""
-
-    code: int
-    table: str
-    errors: str
 
 
 @dataclass
@@ -195,14 +186,6 @@ class Bench:
             **self.environ,
             **more,
         }
-
-
-async def ended(process: asyncio.subprocess.Process) -> Ran:
-    """Wait for a program's end."""
-    async with asyncio.timeout(HANGS_S):
-        table, errors = await process.communicate()
-    assert process.returncode is not None
-    return Ran(process.returncode, table.decode(), errors.decode())
 
 
 async def killed(process: asyncio.subprocess.Process) -> None:

@@ -95,7 +95,8 @@ class Place:
 
 async def ended(process: asyncio.subprocess.Process) -> Ran:
     """Wait for its end."""
-    out, err = await process.communicate()
+    async with asyncio.timeout(HANGS_S):
+        out, err = await process.communicate()
     assert process.returncode is not None
     return Ran(process.returncode, out.decode(), err.decode())
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from agents.batches import HIVEMIND, Bench, Kind, bench, check, ended, served
-from agents.running import said
+from agents.batches import HIVEMIND, Bench, Kind, bench, check, served
+from agents.running import ended, said
 
 from hivemind.control.client import ControlClient, open_http
 from hivemind.control.discovery import find_token, parse_address
@@ -66,7 +66,7 @@ async def test_a_task_has_a_token_of_its_own(tmp_path: Path) -> None:
     async with served(tmp_path, token="everybodys-token") as (_, here):
         here.write([task("a", line), task("b", line, agent="bob", after=["a"])])
         ran = await here.run("--token", "everybodys-token")
-    assert ran.code == 0, ran.errors
+    assert ran.code == 0, ran.err
     found = [entry.split() for entry in here.journal]
     assert [(agent, kind) for agent, kind, _ in found] == [("work.a", "run"), ("bob", "run")]
     assert all("everybodys" not in base and base.endswith(f"/agent/{agent}") for agent, _, base in found)
@@ -82,7 +82,7 @@ async def test_a_tasks_world(tmp_path: Path) -> None:
     async with served(tmp_path) as (running, here):
         here.write(tasks, env={"A": "all", "B": "b"})
         ran = await here.run()
-    assert ran.code == 0, ran.errors
+    assert ran.code == 0, ran.err
     url = running.url
     assert sorted(here.journal) == [
         f"bob work.b {url}/agent/bob all b {tmp_path.name}",
@@ -109,10 +109,10 @@ async def test_logs_and_report(tmp_path: Path) -> None:
     assert (b["state"], b["attempts"], b["note"]) == ("blocked", 0, "a failed")
     assert (c["state"], c["exit_code"], c["note"]) == ("failed", 127, "nosuchprogram: no such command in PATH")
     assert lines_of(Path(c["log"])) == [c["note"]], "people look there"
-    assert ran.table.splitlines()[1].split()[:5] == ["a", "failed", "2", "3", a_span(ran.table)]
-    assert f"failed: a (exit code 3), {log}" in ran.table
-    assert "a failed (exit code 3)" in ran.errors
-    assert "it starts again at once (1 of 1)" in ran.errors
+    assert ran.out.splitlines()[1].split()[:5] == ["a", "failed", "2", "3", a_span(ran.out)]
+    assert f"failed: a (exit code 3), {log}" in ran.out
+    assert "a failed (exit code 3)" in ran.err
+    assert "it starts again at once (1 of 1)" in ran.err
 
 
 def a_span(table: str) -> str:
@@ -128,7 +128,7 @@ async def test_timeout(tmp_path: Path) -> None:
         here.write([task("a", "sleep 3600", timeout="200ms"), task("b", polite, timeout="0.5s")])
         ran = await here.run()
     ends = [(row["state"], row["note"], row["exit_code"]) for row in here.report.values()]
-    assert ends == [("failed", "timed out after 0.2s", -15), ("failed", "timed out after 0.5s", 0)], ran.errors
+    assert ends == [("failed", "timed out after 0.2s", -15), ("failed", "timed out after 0.5s", 0)], ran.err
 
 
 async def test_no_timeout_by_a_clock_that_is_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +139,7 @@ async def test_no_timeout_by_a_clock_that_is_set(tmp_path: Path, monkeypatch: py
     async with served(tmp_path) as (_, here):
         here.write([task("a", "sleep 0.5", timeout="1h")])
         ran = await here.run()
-    assert [(row["state"], row["note"]) for row in here.report.values()] == [("done", "")], ran.errors
+    assert [(row["state"], row["note"]) for row in here.report.values()] == [("done", "")], ran.err
 
 
 @pytest.mark.e2e
@@ -153,14 +153,14 @@ async def test_interrupted_and_resumed(tmp_path: Path) -> None:
         await here.journal_of(3)
         runner.send_signal(signal.SIGINT)
         ran = await ended(runner)
-    assert ran.code == 130, ran.errors
+    assert ran.code == 130, ran.err
     assert {name: row["state"] for name, row in here.report.items()} == {
         "quick": "done",
         "slow": "stopped",
         "next": "waiting",
     }
     ran = await here.run()
-    assert (ran.code, ran.errors.splitlines()[-1]) == (
+    assert (ran.code, ran.err.splitlines()[-1]) == (
         2,
         "hivemind: work: 1 of 3 done; --resume goes on, --fresh begins anew",
     )
@@ -179,7 +179,7 @@ async def test_one_runner_at_a_time(tmp_path: Path) -> None:
         await here.journal_of(1)
         ran = await here.run("--resume")
         assert ran.code == 2
-        assert ran.errors == "hivemind: work: a runner works on this batch already; wait for it, or end it\n"
+        assert ran.err == "hivemind: work: a runner works on this batch already; wait for it, or end it\n"
         runner.send_signal(signal.SIGINT)
         await ended(runner)
 
@@ -197,7 +197,7 @@ async def _changed(here: Bench) -> None:
     here.write([Kind("a", later="9"), Kind("b", later="8"), Kind("c", after=("a",))])
     ran = await here.run("--resume")
     assert ran.code == 2
-    assert [line.partition(": ")[2] for line in ran.errors.splitlines()] == [
+    assert [line.partition(": ")[2] for line in ran.err.splitlines()] == [
         "work.yaml:1: task a is done, so its command can't change; change it back, or begin anew with --fresh",
         "work.yaml:1: task b is failed, so its command can't change; change it back, or begin anew with --fresh",
         "work.yaml:1: task c: after can't change any more; change it back, or begin anew with --fresh",
@@ -205,7 +205,7 @@ async def _changed(here: Bench) -> None:
     mended = [Kind("a"), Kind("b", first="0"), Kind("c", after=("b",)), Kind("new", after=("c",))]
     here.write(mended)
     ran = await here.run("--retry-failed")
-    assert ran.code == 1, ran.errors
+    assert ran.code == 1, ran.err
     states = {name: row["state"] for name, row in here.report.items()}
     assert states == {"a": "done", "b": "done", "c": "done", "new": "done", "gone": "cancelled"}
     assert here.journal.count("begin b") == 2
@@ -220,7 +220,7 @@ async def test_another_plan_of_the_same_name(tmp_path: Path) -> None:
         other = Bench(tmp_path, here.port, "other.yaml", here.environ)
         other.write([Kind("x")], name="work")
         ran = await other.run("--resume")
-    assert (ran.code, ran.errors.splitlines()[-1]) == (
+    assert (ran.code, ran.err.splitlines()[-1]) == (
         2,
         f"hivemind: work: this batch was begun from {tmp_path / here.plan}, another plan;"
         " give this one a name of its own",
@@ -240,7 +240,7 @@ async def test_nothing_to_resume(tmp_path: Path) -> None:
         path.unlink()
     ran = await here.run("--resume")
     assert ran.code == 2
-    assert "doesn't know this batch any more" in ran.errors.splitlines()[-1]
+    assert "doesn't know this batch any more" in ran.err.splitlines()[-1]
     assert here.journal == ["begin a"]
 
 
@@ -274,7 +274,7 @@ async def test_ended_by_somebody_else(tmp_path: Path) -> None:
             assert (await ended(process)).code == 0
         ran = await ended(runner)
     assert (ran.code, here.report["a"]["state"], here.report["b"]["state"]) == (1, "cancelled", "blocked")
-    assert "a was ended, because somebody else ended its task" in ran.errors
+    assert "a was ended, because somebody else ended its task" in ran.err
 
 
 async def test_run_by_somebody_else(tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ async def test_run_by_somebody_else(tmp_path: Path) -> None:
         for flag in ("--resume", "--fresh"):
             ran = await here.run(flag)
             assert (ran.code, here.journal) == (2, [])
-            assert "task a is run by somebody else (bob); wait for it, or end it with: hivemind tasks" in ran.errors
+            assert "task a is run by somebody else (bob); wait for it, or end it with: hivemind tasks" in ran.err
 
 
 @pytest.mark.e2e
@@ -300,7 +300,7 @@ async def test_within_an_agent_at_the_limit(tmp_path: Path) -> None:
         assert proxy.stdout is not None
         await proxy.stdout.readline()
         ran = await here.run(PROGRAM=str(HIVEMIND))
-    assert ran.code == 0, (ran.errors, lines_of(Path(here.report["a"]["log"])))
+    assert ran.code == 0, (ran.err, lines_of(Path(here.report["a"]["log"])))
     assert here.journal == ["x inner.x", "b"]
 
 
@@ -367,12 +367,12 @@ async def test_check(tmp_path: Path) -> None:
     here = bench(tmp_path)
     here.write([Kind("b", after=("a",)), Kind("a", more={"priority": "low"})])
     ran = await here.run("--check")
-    assert (ran.code, ran.errors) == (0, "")
-    assert ran.table == ("work: 2 tasks; one at a time, in this order:\n    1  a  low\n    2  b  normal    after a\n")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out == ("work: 2 tasks; one at a time, in this order:\n    1  a  low\n    2  b  normal    after a\n")
     (tmp_path / "work.yaml").write_text("tasks:\n  a: {after: b}\n")
     ran = await here.run()
-    assert (ran.code, ran.table, os.listdir(tmp_path)) == (2, "", ["work.yaml", "worker.sh"])
-    assert ran.errors.splitlines() == [
+    assert (ran.code, ran.out, os.listdir(tmp_path)) == (2, "", ["work.yaml", "worker.sh"])
+    assert ran.err.splitlines() == [
         "hivemind: work.yaml:2: task a waits for 'b', which isn't in the plan; there is no such task",
         "hivemind: work.yaml:2: task a: it has no command",
     ]
@@ -391,5 +391,5 @@ async def test_wrong_flags(tmp_path: Path, flags: tuple[str, ...], error: str) -
     here = bench(tmp_path)
     here.write([Kind("a")])
     ran = await here.run(*flags)
-    assert (ran.code, here.journal, ran.errors.count("\n")) == (2, [], 1)
-    assert error in ran.errors
+    assert (ran.code, here.journal, ran.err.count("\n")) == (2, [], 1)
+    assert error in ran.err

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from agents.batches import Kind, bench, ended, served
+from agents.batches import Kind, bench, served
+from agents.running import ended
 
 STOPPED = "exit code 5, stopped by an operator"
 SKIP = {"on_failure": "skip"}

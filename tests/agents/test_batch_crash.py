@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from agents.batches import Kind, bench, check, ended, killed, made_up
-from agents.running import said
+from agents.batches import Kind, bench, check, killed, made_up
+from agents.running import ended, said
 
 pytestmark = pytest.mark.e2e
 
@@ -25,7 +25,7 @@ async def test_a_hundred_tasks(tmp_path: Path) -> None:
             here.kill_proxy()
     assert len(here.journal) < 125, "it was nearly over"
     ran = await here.run("--resume")
-    assert ran.code == 1, ran.errors
+    assert ran.code == 1, ran.err
     found = check(kinds, here)
     assert found["done"] > 50
     assert min(found["failed"], found["blocked"], found["skipped"]) > 0
@@ -79,4 +79,4 @@ async def test_failures_without_a_proxy_dont_count(tmp_path: Path) -> None:
     await here.until((taken / "ended").exists)
     ran = await here.run("--resume")
     assert (ran.code, here.journal) == (0, ["begin victim", "begin victim", "ok victim"])
-    assert re.search("victim: exit code 1 while the proxy was away; it goes back", ran.errors)
+    assert re.search("victim: exit code 1 while the proxy was away; it goes back", ran.err)

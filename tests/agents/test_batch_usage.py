@@ -34,15 +34,15 @@ async def test_usage(tmp_path: Path) -> None:
         here.write([asking("a"), asking("b", 1, restarts=1)])
         ran = await here.run()
         answered = running.snapshot().totals.finished
-    assert (ran.code, answered) == (1, 3), ran.errors
+    assert (ran.code, answered) == (1, 3), ran.err
     used: dict[str, int] = {}
     for line in here.journal:
         task, tokens = line.split()
         used[task] = used.get(task, 0) + int(tokens)
     assert {name: row["tokens"] for name, row in here.report.items()} == {"a": used["work.a"], "b": used["work.b"]}
     assert all(row["dollars"] > 0 and row["unpriced_tokens"] == 0 for row in here.report.values())
-    assert f", {sum(used.values()):,} tokens, $0.0" in ran.table
-    assert f"{used['work.a']:,} tokens, $0.0" in next(line for line in ran.errors.splitlines() if "a is done" in line)
+    assert f", {sum(used.values()):,} tokens, $0.0" in ran.out
+    assert f"{used['work.a']:,} tokens, $0.0" in next(line for line in ran.err.splitlines() if "a is done" in line)
 
 
 @pytest.mark.e2e
@@ -71,7 +71,7 @@ async def test_no_restart_without_a_budget(tmp_path: Path) -> None:
         "a": (1, "exit code 1, budget used up"),
         "b": (2, "exit code 1"),
     }
-    assert "; raise it with hivemind budget work.a AMOUNT, then --retry-failed\n" in ran.errors
+    assert "; raise it with hivemind budget work.a AMOUNT, then --retry-failed\n" in ran.err
 
 
 @pytest.mark.e2e
@@ -93,5 +93,5 @@ async def test_no_request_on_its_path(tmp_path: Path) -> None:
         "paid": ("done", ""),
         "plain": ("done", ""),
     }
-    told = {line.split()[0]: line for line in ran.errors.splitlines() if "no request on its own path" in line}
-    assert set(told) == {"silent", "paid"}, ran.errors
+    told = {line.split()[0]: line for line in ran.err.splitlines() if "no request on its own path" in line}
+    assert set(told) == {"silent", "paid"}, ran.err

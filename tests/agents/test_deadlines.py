@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 import pytest
-from agents.batches import Kind, bench, ended, served
-from agents.running import before, said
+from agents.batches import Kind, bench, served
+from agents.running import before, ended, said
 
 
 @pytest.mark.e2e
@@ -25,7 +25,7 @@ async def test_the_earliest_deadline_of_a_batch_is_started_first(tmp_path: Path)
     assert [line for line in here.journal if line.startswith("begin")] == [
         f"begin {name}" for name in ("first", "sooner", "later", "any")
     ]
-    assert "missed failed (its deadline, " in ran.errors
+    assert "missed failed (its deadline, " in ran.err
 
 
 async def test_a_run_s_deadline_is_its_agent_s(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from unittest import mock
 
 import pytest
 from agents import running
-from agents.batches import Bench, bench, ended, killed
-from agents.running import before, said
+from agents.batches import Bench, bench, killed
+from agents.running import before, ended, said
 
 from hivemind.agents.batch_context import caller_of
 from hivemind.agents.plans.plan import PlannedTask
@@ -153,8 +153,8 @@ async def test_tasks_go_on_after_the_reset_over_a_kill_of_proxy_and_runner(tmp_p
             if runner == "work":
                 await stack.enter_async_context(here.proxy())
             ran = await ended(await stack.enter_async_context(started(here, runner, again=True)))
-    assert ran.code == 0, ran.errors
-    assert "failed" not in ran.errors
+    assert ran.code == 0, ran.err
+    assert "failed" not in ran.err
     assert before_kill == 2
     assert moments(tmp_path, "free")[0] < plan.whole_at
     assert all(at >= plan.whole_at for at in moments(tmp_path, "begin")[before_kill:])

@@ -338,7 +338,7 @@ async def test_a_plan_with_worktrees(tmp_path: Path) -> None:
     async with served(repository(tmp_path / "repo"), log_level="error") as (_, here):
         (here.folder / "work.yaml").write_text(json.dumps({"worktree": True, "tasks": tasks}))
         ran = await here.run(**{key: value for key, value in ENVIRON.items() if key.startswith("GIT_")})
-    assert ran.code == 0, ran.errors
+    assert ran.code == 0, ran.err
     root = here.folder / ".hivemind/worktrees"
     assert {name: task["worktree"] for name, task in here.report.items()} == {
         "a-1": f"{root}/work.a-1",
@@ -346,9 +346,9 @@ async def test_a_plan_with_worktrees(tmp_path: Path) -> None:
         "b": None,
     }
     assert (root / "work.a-2/who").read_text() == "work.a-2\nwork.a-2\n"
-    assert "a-2: it goes on in its worktree, which has 1 uncommitted file" in ran.errors
-    assert f"a-1: its worktree: {root}/work.a-1 (branch hivemind/work.a-1, 1 commit)" in ran.errors
-    assert "b: its worktree is unchanged and was removed" in ran.errors
+    assert "a-2: it goes on in its worktree, which has 1 uncommitted file" in ran.err
+    assert f"a-1: its worktree: {root}/work.a-1 (branch hivemind/work.a-1, 1 commit)" in ran.err
+    assert "b: its worktree is unchanged and was removed" in ran.err
     assert git(here.folder, "branch", "--format=%(refname:short)").split() == [
         "hivemind/work.a-1",
         "hivemind/work.a-2",

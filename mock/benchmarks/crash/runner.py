@@ -47,8 +47,8 @@ async def kill_batch(folder: Path, moment: str, rng: random.Random) -> Kill:
         if rng.random() < 0.5:
             end_all(detached_in(folder))  # the proxy that it started too
         ran = await here.run("--resume")
-        kill.holds(ran.code in (0, 1), f"--resume: exit code {ran.code}: {ran.errors[-500:]}")
-        kill.holds("Traceback" not in ran.errors, f"--resume: a traceback: {ran.errors[-500:]}")
+        kill.holds(ran.code in (0, 1), f"--resume: exit code {ran.code}: {ran.err[-500:]}")
+        kill.holds("Traceback" not in ran.err, f"--resume: a traceback: {ran.err[-500:]}")
     try:
         check(kinds, here)
     except AssertionError as error:
