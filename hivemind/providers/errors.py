@@ -189,7 +189,7 @@ _UNSURE_WORDS = frozenset({"insufficient_quota", "usage_limit_reached"})
 _QUOTA_TEXT = re.compile(r"you have reached your specified|credit balance is too low|\blimit:\s*0(?![\d.])", re.I)
 _LONG_QUOTA = re.compile(r"per_?day|daily", re.I)
 _FULL_WORDS = frozenset({"overloaded_error", "server_is_overloaded", "slow_down", "unavailable", "engine_overloaded"})
-_FULL_TEXT = re.compile(r"overloaded|server busy|maximum pending requests|at capacity|no capacity", re.I)
+_FULL_TEXT = re.compile(r"overloaded|server busy|maximum pending requests|\b(?:at|over|no) capacity", re.I)
 _RETRYABLE_5XX = frozenset({500, 502, 503, 504, 520, 521, 522, 523, 524, 525, 526, 529})
 _TIMEOUTS = frozenset({504, 524})
 _REFUSED = frozenset({400, 403, 429})
@@ -369,12 +369,11 @@ def _by_status(
         return FailureKind.CLIENT_ERROR, False
     if "model_capacity_exhausted" in codes:
         return FailureKind.OVERLOADED, False
-    if meaning is Meaning.FULL:
+    full = status in (429, 503) and _FULL_TEXT.search(info.message) and meaning is not Meaning.THROTTLED
+    if meaning is Meaning.FULL or full or status == 529 or (status == 503 and codes & _FULL_WORDS):
         return FailureKind.OVERLOADED, True
     if status in (402, 429):
         return FailureKind.RATE_LIMITED, True
-    if status == 529 or (status == 503 and (codes & _FULL_WORDS or _FULL_TEXT.search(info.message))):
-        return FailureKind.OVERLOADED, True
     if status in _TIMEOUTS:
         return FailureKind.TIMEOUT, True
     if status >= 500:

@@ -223,7 +223,7 @@ def test_nameless_events_are_told_by_type() -> None:
 )
 def test_error_events(kind: str, expected: FailureKind) -> None:
     """An error before any content leaves the stream unbegun, so that it can be tried again."""
-    state = tapped(start(), event("error", error={"type": kind, "message": "Overloaded"})).state
+    state = tapped(start(), event("error", error={"type": kind, "message": "m"})).state
     assert state.error is not None
     assert (state.error.kind, state.error.retryable, state.content_started) == (expected, True, False)
 

@@ -47,26 +47,11 @@ USED_UP: dict[str, object] = {
         type="too_many_tokens_error",
         code="token_quota_exceeded",
     ),
-    # https://docs.fireworks.ai/guides/inference-error-codes
-    "fireworks": error("Account x is suspended, possibly due to reaching the monthly spending limit."),
-    # https://platform.openai.com/docs/guides/error-codes
-    "openai": error(PLAN, type="insufficient_quota", code="insufficient_quota"),
-    # https://github.com/openai/codex, codex-rs/core/src/error.rs
-    "codex": error("The usage limit has been reached", type="usage_limit_reached", resets_in_seconds=208800),
     # https://docs.anthropic.com/en/api/errors
     "anthropic": error("Extra usage is required for long context requests.", type="rate_limit_error"),
     # https://docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html
     "bedrock": {"message": "Too many tokens per day, please wait before trying again."},
-    # https://github.com/google-gemini/gemini-cli, classifyGoogleError
-    "gemini": error(
-        PLAN,
-        status="RESOURCE_EXHAUSTED",
-        details=[{"violations": [{"quotaId": "GenerateRequestsPerDayPerProject"}]}, {"retryDelay": "34s"}],
-    ),
-    # https://github.com/google-gemini/gemini-cli/issues, Code Assist
-    "code assist": error("You have exhausted your capacity on this model. Your quota will reset after 3h20m5s."),
     # https://docs.z.ai/api-reference/api-code
-    "z.ai": error("Weekly/Monthly Limit Exhausted. Your limit will reset at 2026-12-01 10:00:00", code="1310"),
     "zhipu": error("已达到 5 小时的使用上限。您的限额将在 2026-11-29 07:41:44 重置。", code="1308"),
     # https://github.com/QuantumNous/new-api
     "new-api": error("用户额度不足, 剩余额度: 0", type="new_api_error"),
@@ -76,8 +61,6 @@ USED_UP: dict[str, object] = {
     # https://openrouter.ai/docs/api-reference/limits
     "openrouter": error("Rate limit exceeded: free-models-per-day. Add 10 credits to unlock 1000 requests per day"),
     "openrouter key": error("Key limit exceeded (total limit). Manage it using https://openrouter.ai/settings/keys"),
-    # https://help.aliyun.com/zh/model-studio/error-code
-    "dashscope": error("The free tier of the model has been exhausted.", code="AllocationQuota.FreeTierOnly"),
     # Of no table: the words alone tell.
     "text": "Daily limit reached",
     "wallet": error("Wallet empty. Please add funds."),
@@ -112,9 +95,6 @@ USED_UP: dict[str, object] = {
 
 THROTTLES: dict[str, tuple[object, dict[str, str]]] = {
     "another header": (error(PLAN, code="insufficient_quota"), {"retry-after": "20"}),
-    # https://help.aliyun.com/zh/model-studio/error-code
-    "dashscope": (error(f"{PLAN} See https://help.aliyun.com/x#token-limit", code="insufficient_quota"), {}),
-    "dashscope code": (error("Allocated quota exceeded, please increase your quota limit."), {}),
     "another date": (error("Usage limit reached. Your limit will reset at 2026-11-28 19:10:40", code="1308"), {}),
     "a field": (error("Usage limit reached", reset="2026-11-28T19:10:50Z"), {}),
     "codex": (error("The usage limit has been reached", type="usage_limit_reached", resets_in_seconds=40), {}),
@@ -122,9 +102,6 @@ THROTTLES: dict[str, tuple[object, dict[str, str]]] = {
     "cerebras": (error("Tokens per minute limit exceeded - too many tokens.", code="token_quota_exceeded"), {}),
     # https://docs.z.ai/api-reference/api-code; zai-org/GLM-4 #802
     "another code": (error("Usage limit reached", code="1302"), {}),
-    "zhipu": (error("您的账户已达到速率限制，请您控制请求频率", code="1302"), {}),
-    # https://console.groq.com/docs/rate-limits
-    "groq": (error("on tokens per minute (TPM): Limit 6000, Used 5900, Requested 900. Upgrade to Dev Tier today"), {}),
     "google": (error("Resource has been exhausted (e.g. check quota).", status="RESOURCE_EXHAUSTED"), {}),
     "vertex": (error("Quota exceeded for aiplatform.googleapis.com/x. Please submit a quota increase request."), {}),
     # learn.microsoft.com, azure-openai-429-token-rate-limit
@@ -218,19 +195,7 @@ def test_a_refusal_is_quoted_without_keys() -> None:
     assert len(failure.message) < 180
 
 
-HOSTILE = (
-    "no ",
-    "plan a b c ",
-    "exceeded ",
-    "1",
-    "wait 1 ",
-    "请在",
-    "retry",
-    "a_b-",
-    "reset at nov ",
-    "2026-11-2",
-    "{",
-)
+HOSTILE = ("no ", "plan a b ", "exceeded ", "1", "wait 1 ", "请在", "retry", "a_b-", "reset at nov ", "2026-11-2", "{")
 
 
 @pytest.mark.parametrize("text", ["", *HOSTILE])

@@ -66,12 +66,13 @@ TABLE: list[tuple[int, object, FailureKind, bool]] = [
     (402, {"code": 402, "message": "no credits"}, QUOTA, False),
     (429, {"code": "rate_limit_exceeded", "type": "requests", "message": "Limit: 10000 / min."}, LIMITED, True),
     (429, {"code": "slow_down", "type": "rate_limit_error"}, LIMITED, True),
-    (429, {"code": "insufficient_quota", "type": "insufficient_quota"}, QUOTA, False),
     (429, {"code": None, "type": "insufficient_quota"}, QUOTA, False),
     (429, {"code": "credit_balance_exhausted"}, QUOTA, False),
     (429, {"code": "organization_spend_limit_exceeded"}, QUOTA, False),
     (429, {"code": "project_spend_limit_exceeded"}, QUOTA, False),
     (429, {"code": "organization_usage_limit_exceeded"}, QUOTA, False),
+    (429, {"type": "rate_limit_error", "message": "The engine is currently overloaded"}, FULL, True),  # Kimi
+    (503, {"message": "m is currently over capacity. Please try again and back off"}, FULL, True),  # Groq
     (503, {"code": "server_is_overloaded"}, FULL, True),
     (503, {"code": "slow_down"}, FULL, True),
     (503, {"message": "The engine is currently overloaded"}, FULL, True),

@@ -66,12 +66,8 @@ def refusal_of(provider: Provider | None, codes: frozenset[str], text: str) -> M
         for row in provider.refusals:
             if row.matches(codes, text):
                 return row.meaning
-    found = {
-        row.meaning
-        for each in providers()
-        for row in each.refusals
-        if (row.text or not row.code.isdigit()) and row.matches(codes, text)
-    }
+    named = ([row for row in each.refusals if row.text or not row.code.isdigit()] for each in providers())
+    found = {next((row.meaning for row in rows if row.matches(codes, text)), None) for rows in named} - {None}
     return found.pop() if len(found) == 1 else None
 
 

@@ -8,38 +8,15 @@ PROVIDER = Provider(
     headers=("anthropic-ratelimit-",),
     refusals=(
         Refusal(
-            meaning=Meaning.FORBIDDEN,
-            code="enforced_spend_limit_reached",
-            example=(
-                '{"type":"error","error":{"type":"rate_limit_error","message":"You have reached your API usage limits: '
-                "your organization has crossed its monthly API usage threshold, set based on your organization's API "
-                'tier. You will regain access on 2026-09-01 at 00:00 UTC.","details":{"error_code":'
-                '"enforced_spend_limit_reached"}},"request_id":"req_018EeWyXxfu5pfWkrYcMdjWG"}'
-            ),
-            source="https://platform.claude.com/docs/api/rate-limits, read",
-            seen="2026-11",
-        ),
-        Refusal(
             meaning=Meaning.USED_UP,
-            text="extra usage is required",
-            example=(
-                '{"type":"error","error":{"type":"rate_limit_error","message":"Extra usage is required for long '
-                'context requests."}}'
-            ),
-            source="https://github.com/anthropics/claude-code/issues",
-            seen="2026-08",
-        ),
-        Refusal(
-            meaning=Meaning.FORBIDDEN,
-            text="credit balance is too low",
+            text="out of extra usage|draw from your extra usage",
             status=400,
             example=(
-                '{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too '
-                "low to access the Anthropic API. Please go to Plans & Billing to upgrade or purchase "
-                'credits."}}'
+                '{"type":"error","error":{"type":"invalid_request_error","message":"You\'re out of extra usage. Add '
+                'more at claude.ai/settings/usage and keep going."},"request_id":"req_x"}'
             ),
-            source="https://docs.anthropic.com/en/api/errors",
-            seen="2026-06",
+            source="https://github.com/earendil-works/pi/issues/2943, https://github.com/anthropics/claude-code/issues/45048",
+            seen="2026-09",
         ),
         Refusal(
             meaning=Meaning.THROTTLED,

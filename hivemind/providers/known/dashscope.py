@@ -35,6 +35,13 @@ PROVIDER = Provider(
             seen="2026-03",
         ),
         Refusal(
+            meaning=Meaning.USED_UP,
+            text=r"\b(?:free|hour|week|month) allocated quota exceeded",
+            example='{"error":{"message":"hour allocated quota exceeded.","type":"throttling","code":"throttling"}}',
+            source="https://www.alibabacloud.com/help/en/model-studio/coding-plan-faq; qwen-code, issue 1742",
+            seen="2026-10",
+        ),
+        Refusal(
             meaning=Meaning.THROTTLED,
             text="allocated quota exceeded",
             example=(

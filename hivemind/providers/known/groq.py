@@ -21,6 +21,14 @@ PROVIDER = Provider(
             seen="2026-06",
         ),
         Refusal(
+            meaning=Meaning.FULL,
+            code="capacity_exceeded",
+            status=498,
+            example='{"error":{"message":"Flex tier capacity exceeded. Try again later.","code":"capacity_exceeded"}}',
+            source="https://console.groq.com/docs/errors, https://console.groq.com/docs/flex-processing",
+            seen="2026-08",
+        ),
+        Refusal(
             meaning=Meaning.TOO_LARGE,
             text="request too large for",
             status=413,

@@ -19,6 +19,17 @@ PROVIDER = Provider(
             seen="2026-06",
         ),
         Refusal(
+            meaning=Meaning.USED_UP,
+            code="rate_limit_reached_error",
+            text=r"\bTPD\b",
+            example=(
+                '{"error":{"message":"Your account org-x / proj-y <ak-z> request reached organization TPD rate limit, '
+                'current: 1526210, limit: 1500000","type":"rate_limit_reached_error"}}'
+            ),
+            source="https://github.com/MoonshotAI/kimi-cli/issues/1599",
+            seen="2026-05",
+        ),
+        Refusal(
             meaning=Meaning.THROTTLED,
             code="rate_limit_reached_error",
             example=(

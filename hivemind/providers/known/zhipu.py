@@ -73,11 +73,13 @@ PROVIDER = Provider(
             seen="2026-11",
         ),
         Refusal(
-            meaning=Meaning.THROTTLED,
+            meaning=Meaning.FULL,
             code="1305",
-            example='{"error":{"message":"The API has triggered a rate limit.","code":"1305"}}',
-            source="https://docs.z.ai/api-reference/api-code",
-            seen="2026-11",
+            example=(
+                '{"error":{"message":"The service may be temporarily overloaded, please try again","code":"1305"}}'
+            ),
+            source="https://github.com/NousResearch/hermes-agent/issues/14038",
+            seen="2026-08",
         ),
         Refusal(
             meaning=Meaning.FULL,
