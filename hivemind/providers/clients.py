@@ -70,7 +70,7 @@ class Client(Struct, frozen=True):
 
     name: str = ""
     """`claude-code`, `codex`, `opencode`, `gemini-cli`, `qwen-code`, `pi`, `copilot`, `anthropic-sdk`, `openai-sdk`,
-    `google-sdk`, `ollama-sdk`, `litellm`, `langchain`, `vercel-ai`, `openai-agents`, `pydantic-ai`,
+    `google-sdk`, `ollama-sdk`, `vibe`, `litellm`, `langchain`, `vercel-ai`, `openai-agents`, `pydantic-ai`,
     `agent-framework`, `semantic-kernel`; empty for others."""
     patience_s: float | None = None
     """How long it certainly waits for response headers; None: for ever, or unknown."""
@@ -115,6 +115,8 @@ _VERCEL = TryAgain(2, 59.0, in_streams=False, hold_s=4.0, obeys_hint=False, seen
 _ANTHROPIC = TryAgain(2, 240.0, in_streams=False, seen=f"Python 2.11.0, JS 1.14.0, {_DAY}")
 _ANTHROPIC_0 = TryAgain(2, 60.0, in_streams=False, seen="Python 0.73.0 and 0.125.0, 2026-11-29")
 _OPENAI = TryAgain(2, 120.0, in_streams=False, seen=f"Python 3.52.0, {_DAY}")
+_VIBE = Client("vibe", 700.0, try_again=TryAgain(5, 30.0, in_streams=False, obeys_hint=False, seen="3.0.2, 2026-11-30"))
+"""It waits no longer than 30 s, and ends at an error event."""
 _SHORT = TryAgain(2, 59.0, in_streams=False, hold_s=4.0, seen=f"OpenAI JS 7.59.0, Anthropic JS 0.36.3, {_DAY}")
 _CAREFUL = TryAgain(in_streams=False)
 _STAINLESS = Client(try_again=replace(_CAREFUL, seen="Groq 1.7.0, Together 3.1.1, Fireworks 1.2.30, 2026-11-30"))
@@ -240,6 +242,8 @@ def _recognise(values: dict[str, str]) -> Client:
     if "x-interaction-type" in values and "x-initiator" in values:
         return _COPILOT[1]  # its User-Agent is that of the SDKs
     user_agent = values.get("user-agent", "")
+    if "x-affinity" in values and user_agent.startswith("mistral-client-"):
+        return _VIBE  # by Mistral's SDK, which neither asks again nor states a deadline by itself
     unknown = _STAINLESS if "x-stainless-lang" in values else Client()
     return next((program for pattern, program in PROGRAMS if pattern.search(user_agent)), unknown)
 

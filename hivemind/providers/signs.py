@@ -101,6 +101,7 @@ PROVIDERS: tuple[Provider, ...] = (
         urls=r"\b(?:githubcopilot\.com|models\.github\.ai)\b",
         speaks=_COMPATIBLE,
     ),
+    Provider("mistral", agents=r"mistral-client-", urls=r"\bmistral\.ai\b", speaks=_COMPATIBLE),
     Provider("groq", keys=r"gsk_", urls=r"\bgroq\.com\b", speaks=_COMPATIBLE),
     Provider("xai", keys=r"xai-", urls=r"\bx\.ai\b", speaks=_COMPATIBLE),
     Provider("huggingface", keys=r"hf_", urls=r"\bhuggingface\.co\b", speaks=_COMPATIBLE),
@@ -218,7 +219,10 @@ def told_by(path: str, query: bytes, headers: Headers) -> Told:
             forms.update(_form_of(value))
             readers = known if readers is None else readers & known
             signs = known if signs is None else signs & known
-    return Told(provider_for_path(path), frozenset(forms), readers, signs, agent)
+    owner = provider_for_path(path)
+    if agent is not None and owner in _speaks(agent):
+        owner = agent  # its own SDK shows its own keys, also under a path that others have too
+    return Told(owner, frozenset(forms), readers, signs, agent)
 
 
 @lru_cache(maxsize=512)

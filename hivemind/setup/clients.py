@@ -1,7 +1,7 @@
 """The clients, and how to point each at the proxy: what to paste, where, how to check it and how to undo it.
 
 Tried with Claude Code 2.1, Codex 0.171, opencode 1.18, Gemini CLI 0.61, aider 0.86, Copilot's command line 1.0, pi 1.6,
-cline 3.0, Qwen Code 0.24 and the frameworks; the rest is by the vendors' pages, which are named with each client.
+cline 3.0, Qwen Code 0.24, Vibe 3.0 and the frameworks; the rest is by the vendors' pages, which are named with each.
 Editors' own agents mostly talk to their vendor's servers, which nothing on this machine can change; what is left is
 said with each.
 """
@@ -23,6 +23,8 @@ from hivemind.setup.routes import (
     GEMINI_SETTINGS,
     INLINE_TOKEN,
     SUFFIXES,
+    VIBE_MISTRAL,
+    VIBE_PROVIDERS,
     codex_settings,
     opencode_providers,
     pi_extension,
@@ -540,6 +542,21 @@ def crush(target: Target) -> Steps:
     )
 
 
+@client("Mistral's Vibe", "a variable, or config.toml", "vibe", "https://docs.mistral.ai/mistral-vibe")
+def vibe(target: Target) -> Steps:
+    provider = {**VIBE_MISTRAL, "api_base": f"{target.base}/v1"}
+    lines = (f"{name} = {toml_text(value)}" for name, value in provider.items())
+    return Steps(
+        snippets=(
+            Snippet(HERE, shells.exported(target.shell, VIBE_PROVIDERS, json.dumps([provider]))),
+            Snippet("Or in ~/.vibe/config.toml, beside what is there", "\n".join(("[[providers]]", *lines)), "toml"),
+        ),
+        undo=unset(target, VIBE_PROVIDERS, also="take the table out of config.toml"),
+        needs="An upstream at Mistral (https://api.mistral.ai). Vibe keeps its MISTRAL_API_KEY.",
+        notes=("The URL ends in /v1. Other providers of config.toml go past HiveMind.",),
+    )
+
+
 @client("Amp", "agents that it starts, not its own", "claude", "https://ampcode.com/manual")
 def amp(target: Target) -> Steps:
     return _past_hivemind(
@@ -629,6 +646,7 @@ CLIENTS: Mapping[str, Client] = {
         cline,
         qwen_code,
         crush,
+        vibe,
         amp,
         *map(_framework, FRAMEWORKS),
         *map(_server, SERVERS),

@@ -113,9 +113,9 @@ def test_pi(tmp_path: Path) -> None:
 
 
 def written(path: Path, content: object) -> Path:
-    """A JSON file."""
+    """A JSON file, or one with this text."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content))
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
     return path
 
 
@@ -164,6 +164,17 @@ def test_qwen_code(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+def test_vibe(tmp_path: Path) -> None:
+    """Vibe gets its own provider with the run's base URL, as the user has it else, beside the user's others."""
+    (tmp_path / "config.toml").write_text('[[providers]]\nname = "mistral"\napi_base = "x"\napi_key_env_var = "MINE"\n')
+    environ = {"VIBE_HOME": str(tmp_path), "VIBE_PROVIDERS": '[{"name": "lab", "api_base": "http://lab/v1"}]'}
+    assert json.loads(led("vibe", "-p", "hi", folder=tmp_path, **environ).environ["VIBE_PROVIDERS"]) == [
+        {"name": "mistral", "api_key_env_var": "MINE", "backend": "mistral", "api_base": f"{NAMED}/v1"},
+        {"name": "lab", "api_base": "http://lab/v1"},
+    ]
+
+
+_VIBE = 'active_model = "l"\n[[models]]\nname = "llama"\nprovider = "lab"\nalias = "l"\n'
 _CHATGPT = {"auth_mode": "chatgpt", "OPENAI_API_KEY": None, "tokens": {"access_token": "t"}}
 _GOOGLE = {"security": {"auth": {"selectedType": "oauth-personal"}}}
 _QWEN = {"security": {"auth": {"selectedType": "qwen-oauth"}}}
@@ -198,6 +209,8 @@ _QWEN = {"security": {"auth": {"selectedType": "qwen-oauth"}}}
         ),
         ("crush run hi", "", {}),
         ("npx cline hi", "its provider cline", {}),
+        ("vibe -p hi", "its provider lab", {".vibe/config.toml": _VIBE}),
+        ("vibe -p hi", "", {}),
     ],
 )
 def test_what_goes_past_is_said(
@@ -216,14 +229,15 @@ def test_what_goes_past_is_said(
 @pytest.mark.parametrize(
     "content", ["", "{", "[1]", '{"providers": [1], "modelProviders": {"openai": [1]}, "security": 2}']
 )
-@pytest.mark.parametrize("program", ["opencode", "cline", "qwen", "gemini", "codex", "crush", "pi", "aider"])
+@pytest.mark.parametrize("program", ["opencode", "cline", "qwen", "gemini", "codex", "crush", "pi", "aider", "vibe"])
 def test_settings_that_are_no_settings_stop_no_client(program: str, content: str, tmp_path: Path) -> None:
     """The client starts, and says itself what is wrong with them."""
     files = (".cline/data/settings/providers.json", ".qwen/settings.json", ".gemini/settings.json", ".codex/auth.json")
-    for name in (*files, ".config/crush/crush.json", ".config/opencode/opencode.json", ".pi/agent/models.json"):
+    more = (".config/crush/crush.json", ".config/opencode/opencode.json", ".pi/agent/models.json", ".vibe/config.toml")
+    for name in (*files, *more):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(content)
-    led(program, "hi", folder=tmp_path, HOME=str(tmp_path), OPENCODE_CONFIG_CONTENT=content)
+    led(program, "hi", folder=tmp_path, HOME=str(tmp_path), OPENCODE_CONFIG_CONTENT=content, VIBE_PROVIDERS=content)
 
 
 def test_codex_with_a_provider_of_its_own(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,8 @@ from hivemind.agents.clients.facts import GO_ON, RESUME_FILE_VARIABLE, RESUME_VA
 from hivemind.agents.clients.known import client_of
 
 SESSION = "0199a0c3-45ab-7ea3-8b3c-503600f46547"
-KINDS = {"claude": "claude-code", "codex": "codex", "gemini": "gemini-cli", "opencode": "opencode", "aider": "aider"}
+KINDS = {"claude": "claude-code", "gemini": "gemini-cli", "codex": "codex", "opencode": "opencode"}
+KINDS |= {"aider": "aider", "vibe": "vibe"}
 
 
 @pytest.fixture
@@ -24,6 +25,7 @@ def home(tmp_path: Path) -> Path:
     ):
         (tmp_path / path).parent.mkdir(parents=True)
         (tmp_path / path).touch()
+    (tmp_path / ".vibe/logs/session/unified" / SESSION).mkdir(parents=True)
     return tmp_path
 
 
@@ -88,6 +90,8 @@ def _without_a_route(monkeypatch: pytest.MonkeyPatch) -> None:
         ("aider --message=hello a.py", ["--restore-chat-history", "--message", GO_ON, "a.py"]),
         ("aider a.py -f prompt.txt", ["--restore-chat-history", "--message", GO_ON, "a.py"]),
         ("aider a.py", ["--restore-chat-history", "a.py"]),
+        ("vibe --trust -p hello", ["--trust", "--resume", SESSION, "-p", GO_ON]),
+        ("vibe -c hello --agent plan", ["--agent", "plan", "--resume", SESSION, "-p", GO_ON]),
     ],
 )
 def test_a_call_goes_on(given: str, wanted: list[str], home: Path) -> None:
@@ -111,6 +115,7 @@ def test_a_call_goes_on(given: str, wanted: list[str], home: Path) -> None:
         ("gemini -i hello", ["--resume", SESSION, "--prompt-interactive", GO_ON]),
         ("gemini hello", ["--resume", SESSION, "--prompt-interactive", GO_ON]),
         ("opencode", ["--session", SESSION]),
+        ("vibe hello", ["--resume", SESSION, GO_ON]),
         ("opencode project --prompt hello", ["project", "--session", SESSION, "--prompt", GO_ON]),
     ],
 )

@@ -41,6 +41,7 @@ AGENTS = [
     ("google-genai-sdk/2.32.0 gl-node/v22", "google-sdk", 290.0, 59, 59),
     ("ollama-python/0.6.3 (x86_64 linux) Python/3.11", "ollama-sdk", None, 59, 59),
     ("ollama-js/0.6.4 (x64 linux Node.js/v22)", "ollama-sdk", 290.0, 59, 59),
+    ("mistral-client-python/2.6.0", "", None, 59, 59),
     ("node", "", 290.0, 59, 59),
     ("curl/8.0", "", None, 59, 59),
     ("Bun/1.4.0", "", None, 59, 59),
@@ -77,6 +78,13 @@ def test_programs(user_agent: str, name: str, patience_s: float | None, least_s:
 def test_who_obeys_the_hint(user_agent: str, obeys: bool) -> None:
     """As measured after statuses at which each asks again; the others get a 400 in place of a final refusal."""
     assert client(user_agent=user_agent).try_again.obeys_hint is obeys
+
+
+def test_vibe() -> None:
+    """Vibe is Mistral's SDK with a session; an error event ends it."""
+    found = client(user_agent="mistral-client-python/2.6.0", x_affinity="680a29c1-734b-e114-87db-db6dc1a5ddc4")
+    assert (found.name, found.session[:8], found.silent_s) == ("vibe", "680a29c1", 700.0)
+    assert found.try_again.delay_s(99) == 30
 
 
 def test_copilot() -> None:

@@ -70,6 +70,7 @@ GOOGLE: Pairs = [
     (b"user-agent", b"google-genai-sdk/3.6.1 gl-python/3.11.7"),
     (b"x-goog-api-client", b"google-genai-sdk/3.6.1 gl-python/3.11.7"),
 ]
+MISTRAL: Pairs = [(b"user-agent", b"mistral-client-python/2.6.0"), (b"authorization", b"Bearer k")]
 SHARED = ("/v1/models", "/v1/files", "/v1/batches", "/v1/skills", "/v1/agents", "/v1/vaults/v", "/v1/unheard/of", "/")
 
 
@@ -158,6 +159,8 @@ def test_signs_against_each_other(path: str, headers: Pairs, name: str) -> None:
         (("anthropic", "azure"), "/anthropic/v1/messages", [(b"api-key", b"k")], "azure"),
         (("openai", "google"), "/v1beta/openai/models", [*OPENAI, (b"openai-project", b"p"), bearer("k")], "google"),
         (("openai", "google"), "/v1/projects/p/locations/l/models/m:rawPredict", [bearer("ya29.x")], "google"),
+        (("anthropic", "openai"), "/v1/chat/completions", MISTRAL, "-"),
+        (("openai", "mistral"), "/v1/chat/completions", MISTRAL, "mistral"),
         (("openai", "bedrock"), "/model/m/converse", [bearer("ABSKx")], "bedrock"),
         (("openai", "bedrock"), "/model/m/invoke", [(b"authorization", b"AWS4-HMAC-SHA256 Credential=x")], "bedrock"),
     ],

@@ -19,6 +19,7 @@ _MODULES = {
     "cline": "cline",
     "qwen": "qwen",
     "crush": "crush",
+    "vibe": "vibe",
     "amp": "amp",
     "cursor-agent": "cursor",
 }
@@ -35,6 +36,8 @@ PACKAGES = {
     "cline": "cline",
     "@qwen-code/qwen-code": "qwen",
     "@charmland/crush": "crush",
+    "mistral-vibe": "vibe",
+    "@ampcode/cli": "amp",
     "@sourcegraph/amp": "amp",
 }
 """The program of each package of npm and PyPI."""

@@ -1,0 +1,79 @@
+"""Mistral's Vibe, whose variables override its files: https://docs.mistral.ai/mistral-vibe/terminal/configuration"""
+
+from __future__ import annotations
+
+import os
+
+from hivemind.agents.clients.arguments import Syntax, has, options, prompt_in, split
+from hivemind.agents.clients.facts import GO_ON, Call, Client, home
+from hivemind.setup.routes import VIBE_MISTRAL, VIBE_PROVIDERS
+
+
+def _home(call: Call) -> str:
+    return call.environ.get("VIBE_HOME") or os.path.join(home(call.environ), ".vibe")
+
+
+def _settings(call: Call) -> dict[str, object]:
+    import tomllib
+
+    try:
+        with open(os.path.join(_home(call), "config.toml"), "rb") as file:
+            return tomllib.load(file)
+    except (OSError, ValueError):
+        return {}
+
+
+def _listed(value: object) -> list[dict[str, object]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _variables(call: Call) -> None:
+    """Point the provider `mistral`; the variable takes precedence of the file by name."""
+    import json
+
+    try:
+        given = json.loads(call.environ.get(VIBE_PROVIDERS) or "[]")
+    except ValueError:
+        given = []
+    own = {str(each.get("name")): each for each in (*_listed(_settings(call).get("providers")), *_listed(given))}
+    own["mistral"] = {**VIBE_MISTRAL, **own.get("mistral", {}), "api_base": f"{call.base}/v1"}
+    call.environ[VIBE_PROVIDERS] = json.dumps([*own.values()])
+
+
+def _past(call: Call) -> str:
+    settings = _settings(call)
+    model = call.environ.get("VIBE_ACTIVE_MODEL") or settings.get("active_model")
+    models = [each for each in _listed(settings.get("models")) if model in (each.get("alias"), each.get("name"))]
+    provider = next((each.get("provider") for each in models), "mistral")
+    return "" if model is None or provider == "mistral" else f"they go to its provider {provider}"
+
+
+_SYNTAX = Syntax(
+    values="--workdir --output --max-turns --max-price --max-tokens --time-limit --prompt-file --output-dir --agent"
+    " --enabled-tools --disabled-tools --add-dir",
+    maybe="-p --prompt --resume --worktree",
+    flags="-v --version -c --continue --setup --auto-approve --yolo --smart-approve --trust --check-upgrade -h --help",
+    commands="mcp help",
+)
+"""`vibe --help` of 3.0."""
+_PROMPT = ("-p", "--prompt", "--prompt-file")
+
+
+def _prompt(call: Call) -> str:
+    words = split(call.arguments, _SYNTAX)
+    return next((each.value for each in words if each.name in _PROMPT[:2]), "") or prompt_in(words)
+
+
+def _resume(call: Call, session: str) -> str | None:
+    words = split(call.arguments, _SYNTAX)
+    if not os.path.isdir(os.path.join(_home(call), "logs", "session", "unified", session)):
+        return f"it keeps no session {session} any more"
+    alone = has(words, *_PROMPT) or not call.terminal
+    asked = [GO_ON] if alone or prompt_in(words) else []
+    kept = options(words, (*_PROMPT, "--resume", "-c", "--continue"))
+    call.arguments[:] = [*kept, "--resume", session, *(["-p"] if alone else []), *asked]
+    call.no_input = alone
+    return None
+
+
+CLIENT = Client("vibe", "vibe", variables=_variables, resume=_resume, prompt=_prompt, past=_past)
