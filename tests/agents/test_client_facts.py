@@ -185,6 +185,7 @@ _QWEN = {"security": {"auth": {"selectedType": "qwen-oauth"}}}
     [
         ("amp -x hi", "own servers", {}),
         ("cursor-agent -p hi", "own servers", {}),
+        ("npx @augmentcode/auggie hi", "auggie's requests go past HiveMind: Augment's own servers", {}),
         ("copilot -p hi", "its models are GitHub's", {}),
         ("cline hi", "its provider cline", {}),
         ("cline -P openrouter hi", "its provider openrouter", {}),

@@ -20,8 +20,7 @@ _MODULES = {
     "qwen": "qwen",
     "crush": "crush",
     "vibe": "vibe",
-    "amp": "amp",
-    "cursor-agent": "cursor",
+    **dict.fromkeys(("amp", "cursor-agent", "auggie", "qodercli", "codebuff"), "own_servers"),
 }
 PROGRAMS = tuple(_MODULES)
 PACKAGES = {
@@ -39,6 +38,9 @@ PACKAGES = {
     "mistral-vibe": "vibe",
     "@ampcode/cli": "amp",
     "@sourcegraph/amp": "amp",
+    "@augmentcode/auggie": "auggie",
+    "@qoder-ai/qodercli": "qodercli",
+    "codebuff": "codebuff",
 }
 """The program of each package of npm and PyPI."""
 _VERSION = "@=<>~![; "
@@ -64,5 +66,6 @@ def client_of(program: str) -> Client | None:
     module = _MODULES.get(program)
     if module is None:
         return None
-    found: Client = __import__(f"hivemind.agents.clients.{module}", fromlist=("CLIENT",)).CLIENT
-    return found
+    found = __import__(f"hivemind.agents.clients.{module}", fromlist=("CLIENT",))
+    client: Client = found.CLIENTS[program] if module == "own_servers" else found.CLIENT
+    return client
