@@ -43,7 +43,7 @@ class TryAgain(Struct, frozen=True):
     in_streams: bool = True
     """It also asks again after an error event in a stream that had no content."""
     counts_overload: bool = False
-    """It ends at the third 529 or `overloaded_error`, within seconds."""
+    """It ends at the first or third 529 or `overloaded_error`, within seconds."""
     reads_text: bool = False
     """In a stream it obeys `Please try again in 20s` in the message of a `rate_limit_exceeded`."""
     hold_s: float = 0.0
@@ -70,8 +70,8 @@ class Client(Struct, frozen=True):
 
     name: str = ""
     """`claude-code`, `codex`, `opencode`, `gemini-cli`, `qwen-code`, `pi`, `copilot`, `anthropic-sdk`, `openai-sdk`,
-    `google-sdk`, `ollama-sdk`, `vibe`, `litellm`, `langchain`, `vercel-ai`, `openai-agents`, `pydantic-ai`,
-    `agent-framework`, `semantic-kernel`; empty for others."""
+    `google-sdk`, `ollama-sdk`, `vibe`, `grok-build`, `litellm`, `langchain`, `vercel-ai`, `openai-agents`,
+    `pydantic-ai`, `agent-framework`, `semantic-kernel`; empty for others."""
     patience_s: float | None = None
     """How long it certainly waits for response headers; None: for ever, or unknown."""
     session: str = ""
@@ -110,6 +110,9 @@ _CODEX = _program(
     "^codex", "codex", None, TryAgain(5, 120.0, reads_text=True, obeys_hint=False, seen=f"0.171.0, {_DAY}")
 )
 _COPILOT = _program("^copilot/", "copilot", 290.0, TryAgain(5, 120.0, obeys_hint=False, seen=f"1.0.102, {_DAY}"))
+_GROK = _program(
+    "^grok-", "grok-build", None, TryAgain(1, 120.0, counts_overload=True, obeys_hint=False, seen="0.2.111, 2026-11-30")
+)
 _QWEN = TryAgain(3, 59.0, in_streams=False, obeys_hint=False, seen=f"0.24.4, {_DAY}")
 _VERCEL = TryAgain(2, 59.0, in_streams=False, hold_s=4.0, obeys_hint=False, seen=f"7.0.173 and cline 3.0.65, {_DAY}")
 _ANTHROPIC = TryAgain(2, 240.0, in_streams=False, seen=f"Python 2.11.0, JS 1.14.0, {_DAY}")
@@ -134,6 +137,7 @@ PROGRAMS: tuple[_Program, ...] = (
     _program("^opencode/", "opencode", 290.0, TryAgain(5, 120.0, obeys_hint=False, seen=f"1.18.33, {_DAY}")),
     _program("^GeminiCLI", "gemini-cli", 50.0, TryAgain(9, 240.0, obeys_hint=False, seen=f"0.61.0, {_DAY}")),
     _program("^pi/", "pi", 290.0, TryAgain(3, 0.0, hold_s=32.0, obeys_hint=False, seen=f"1.6.0, {_DAY}")),
+    _GROK,
     _program("^litellm/", "litellm", 5990.0, TryAgain(obeys_hint=False)),
     # Frameworks ask again as the SDKs do that they stand on; of several, the least that one of them obeys.
     _program("^langchain-anthropic/", "langchain", _PYTHON_S, replace(_ANTHROPIC, seen=f"1.7.10, {_DAY}")),
@@ -192,6 +196,7 @@ _SESSIONS = (
     "conversation_id",
     "x-session-affinity",
     "x-affinity",  # Mistral's Vibe
+    "x-grok-session-id",
     "x-task-id",  # cline's, to its own service and what stands in for it
     "x-hivemind-session",  # of clients that `hivemind run` gives a session, because they name none
 )

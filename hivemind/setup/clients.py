@@ -1,9 +1,9 @@
 """The clients, and how to point each at the proxy: what to paste, where, how to check it and how to undo it.
 
 Tried with Claude Code 2.1, Codex 0.171, opencode 1.18, Gemini CLI 0.61, aider 0.86, Copilot's command line 1.0, pi 1.6,
-cline 3.0, Qwen Code 0.24, Vibe 3.0 and the frameworks; the rest is by the vendors' pages, which are named with each.
-Editors' own agents mostly talk to their vendor's servers, which nothing on this machine can change; what is left is
-said with each.
+cline 3.0, Qwen Code 0.24, Vibe 3.0, Grok Build 0.2 and the frameworks; the rest is by the vendors' pages, which are
+named with each. Editors' own agents mostly talk to their vendor's servers, which nothing on this machine can change;
+what is left is said with each.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from hivemind.setup.routes import (
     COPILOT_MODEL,
     CRUSH,
     GEMINI_SETTINGS,
+    GROK_KEY,
+    GROK_URL,
     INLINE_TOKEN,
     SUFFIXES,
     VIBE_MISTRAL,
@@ -542,6 +544,16 @@ def crush(target: Target) -> Steps:
     )
 
 
+@client("Grok Build", "a variable", "grok", "https://x.ai/cli")
+def grok(target: Target) -> Steps:
+    return Steps(
+        snippets=(Snippet(HERE, shells.exported(target.shell, GROK_URL, f"{target.base}/v1")),),
+        undo=unset(target, GROK_URL),
+        needs=f"An upstream at xAI (https://api.x.ai), and its key in {GROK_KEY}. A login goes past HiveMind.",
+        notes=("The URL ends in /v1.",),
+    )
+
+
 @client("Mistral's Vibe", "a variable, or config.toml", "vibe", "https://docs.mistral.ai/mistral-vibe")
 def vibe(target: Target) -> Steps:
     provider = {**VIBE_MISTRAL, "api_base": f"{target.base}/v1"}
@@ -646,6 +658,7 @@ CLIENTS: Mapping[str, Client] = {
         cline,
         qwen_code,
         crush,
+        grok,
         vibe,
         amp,
         *map(_framework, FRAMEWORKS),

@@ -174,6 +174,11 @@ def test_vibe(tmp_path: Path) -> None:
     ]
 
 
+def test_grok_build() -> None:
+    """With a key it takes a base URL for all of its models."""
+    assert led("grok", "-p", "hi", XAI_API_KEY="k").environ["GROK_MODELS_BASE_URL"] == f"{NAMED}/v1"
+
+
 _VIBE = 'active_model = "l"\n[[models]]\nname = "llama"\nprovider = "lab"\nalias = "l"\n'
 _CHATGPT = {"auth_mode": "chatgpt", "OPENAI_API_KEY": None, "tokens": {"access_token": "t"}}
 _GOOGLE = {"security": {"auth": {"selectedType": "oauth-personal"}}}
@@ -212,6 +217,7 @@ _QWEN = {"security": {"auth": {"selectedType": "qwen-oauth"}}}
         ("npx cline hi", "its provider cline", {}),
         ("vibe -p hi", "its provider lab", {".vibe/config.toml": _VIBE}),
         ("vibe -p hi", "", {}),
+        ("grok -p hi", "without XAI_API_KEY its login", {}),
     ],
 )
 def test_what_goes_past_is_said(

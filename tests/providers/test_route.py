@@ -160,7 +160,6 @@ def test_signs_against_each_other(path: str, headers: Pairs, name: str) -> None:
         (("openai", "google"), "/v1beta/openai/models", [*OPENAI, (b"openai-project", b"p"), bearer("k")], "google"),
         (("openai", "google"), "/v1/projects/p/locations/l/models/m:rawPredict", [bearer("ya29.x")], "google"),
         (("anthropic", "openai"), "/v1/chat/completions", MISTRAL, "-"),
-        (("openai", "mistral"), "/v1/chat/completions", MISTRAL, "mistral"),
         (("openai", "bedrock"), "/model/m/converse", [bearer("ABSKx")], "bedrock"),
         (("openai", "bedrock"), "/model/m/invoke", [(b"authorization", b"AWS4-HMAC-SHA256 Credential=x")], "bedrock"),
     ],

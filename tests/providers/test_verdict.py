@@ -192,6 +192,7 @@ def test_broken_bodies_leave_the_status(body: bytes, encoding: bytes) -> None:
         ({"code": 503, "status": "UNAVAILABLE"}, 503, FULL, True),
         ({"status": "DEADLINE_EXCEEDED"}, 504, TIMEOUT, True),
         ("an error was encountered while running the model", 500, BROKEN, True),
+        ({}, 500, BROKEN, True),
     ],
 )
 def test_events_are_judged_as_statuses(error: object, status: int, kind: FailureKind, retryable: bool) -> None:
@@ -200,8 +201,3 @@ def test_events_are_judged_as_statuses(error: object, status: int, kind: Failure
     assert status_of(read_error(data)) == status
     failure = classify_event(data)
     assert (failure.kind, failure.retryable, failure.status) == (kind, retryable, status)
-
-
-def test_an_empty_error_is_the_servers() -> None:
-    """An error without any word is worth another try."""
-    assert classify_event(b"{}") == Failure(BROKEN, True, 500, message="500")

@@ -20,6 +20,7 @@ _MODULES = {
     "qwen": "qwen",
     "crush": "crush",
     "vibe": "vibe",
+    "grok": "grok",
     **dict.fromkeys(("amp", "cursor-agent", "auggie", "qodercli", "codebuff"), "own_servers"),
 }
 PROGRAMS = tuple(_MODULES)
@@ -36,6 +37,7 @@ PACKAGES = {
     "@qwen-code/qwen-code": "qwen",
     "@charmland/crush": "crush",
     "mistral-vibe": "vibe",
+    "grok-cli-bin": "grok",
     "@ampcode/cli": "amp",
     "@sourcegraph/amp": "amp",
     "@augmentcode/auggie": "auggie",

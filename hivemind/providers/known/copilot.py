@@ -17,16 +17,6 @@ PROVIDER = Provider(
             source="https://docs.github.com/en/github-models",
             seen="2026-05",
         ),
-        Refusal(
-            meaning=Meaning.THROTTLED,
-            text="ByMinute",
-            example=(
-                '{"error":{"message":"Rate limit of 15 per 60s exceeded for UserByModelByMinute. Please wait 32 '
-                'seconds before retrying.","code":"RateLimitReached"}}'
-            ),
-            source="https://docs.github.com/en/github-models",
-            seen="2026-05",
-        ),
     ),
     limits=(
         Limit(
