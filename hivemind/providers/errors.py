@@ -189,7 +189,7 @@ _UNSURE_WORDS = frozenset({"insufficient_quota", "usage_limit_reached"})
 _QUOTA_TEXT = re.compile(r"you have reached your specified|credit balance is too low|\blimit:\s*0(?![\d.])", re.I)
 _LONG_QUOTA = re.compile(r"per_?day|daily", re.I)
 _FULL_WORDS = frozenset({"overloaded_error", "server_is_overloaded", "slow_down", "unavailable", "engine_overloaded"})
-_FULL_TEXT = re.compile(r"overloaded|server busy|maximum pending requests|\b(?:at|over|no) capacity", re.I)
+_FULL_TEXT = re.compile(r"overload|server busy|maximum pending requests|\b(?:at|over|no) capacity", re.I)
 _RETRYABLE_5XX = frozenset({500, 502, 503, 504, 520, 521, 522, 523, 524, 525, 526, 529})
 _TIMEOUTS = frozenset({504, 524})
 _REFUSED = frozenset({400, 403, 429})
@@ -218,7 +218,12 @@ _STATUS_WORDS = {
 WORD_STATUS = {word: status for status, words in _STATUS_WORDS.items() for word in words}
 """The status that goes with an error code, for errors inside a stream."""
 _STATUS_TEXT = (
-    (429, re.compile(r"too many (?:request|token)|(?:rate|qps|request) ?limit|throttl|频率|并发|限流", re.I)),
+    (
+        429,
+        re.compile(
+            r"too (?:quick|fast|many (?:request|token))|(?:rate|qps|request) ?limit|throttl|频率|并发|限流", re.I
+        ),
+    ),
     (529, re.compile(r"overload|\bbusy\b|capacity|繁忙", re.I)),
     (503, re.compile(r"unavailable|loading model", re.I)),
     (504, re.compile(r"tim(?:ed|e) ?out|deadline", re.I)),

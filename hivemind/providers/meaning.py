@@ -27,7 +27,7 @@ _STRONG = (
     rf"|\b{_MONEY} {_SOME}{_GONE}"
     rf"|\b(?:credits?|balance|usage|spend(?:ing)?|billing|payment|monthly|plan|session) (?:hard )?(?:limit|cap)\b"
     r"|\brecharge|\btop[ -]?up\b|\barrears?\b|\boverdue\b|\bunpaid\b|\bpayment required\b|\bpast invoices?\b"
-    r"|\bsubscription (?:is |has |was )?(?:inactive|expired|ended|required|needed|limit|quota|not)"
+    r"|\bhas been paused\b|\bsubscription (?:is |has |was )?(?:inactive|expired|ended|required|needed|limit|quota|not)"
     rf"|\bfree (?:plan |usage |tier )?(?:tier|quota|usage|trial|allowance|allocation|requests?|daily) {_SOME}{_GONE}"
     rf"|\bno (?:active|valid) subscription\b|\b(?:total|lifetime) limit\b|\bincluded (?:\w+ )?usage {_SOME}{_GONE}"
     rf"|\btrial {_SOME}(?:{_GONE}|ended|limited)"

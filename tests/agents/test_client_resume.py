@@ -91,7 +91,6 @@ def _without_a_route(monkeypatch: pytest.MonkeyPatch) -> None:
         ("aider a.py -f prompt.txt", ["--restore-chat-history", "--message", GO_ON, "a.py"]),
         ("aider a.py", ["--restore-chat-history", "a.py"]),
         ("vibe --trust -p hello", ["--trust", "--resume", SESSION, "-p", GO_ON]),
-        ("vibe -c hello --agent plan", ["--agent", "plan", "--resume", SESSION, "-p", GO_ON]),
     ],
 )
 def test_a_call_goes_on(given: str, wanted: list[str], home: Path) -> None:

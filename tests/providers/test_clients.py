@@ -41,7 +41,6 @@ AGENTS = [
     ("google-genai-sdk/2.32.0 gl-node/v22", "google-sdk", 290.0, 59, 59),
     ("ollama-python/0.6.3 (x86_64 linux) Python/3.11", "ollama-sdk", None, 59, 59),
     ("ollama-js/0.6.4 (x64 linux Node.js/v22)", "ollama-sdk", 290.0, 59, 59),
-    ("mistral-client-python/2.6.0", "", None, 59, 59),
     ("grok-shell/0.2.111 (linux; x86_64)", "grok-build", None, 120, 120),
     ("node", "", 290.0, 59, 59),
     ("curl/8.0", "", None, 59, 59),

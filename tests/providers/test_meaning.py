@@ -61,6 +61,7 @@ USED_UP: dict[str, object] = {
     # https://openrouter.ai/docs/api-reference/limits
     "openrouter": error("Rate limit exceeded: free-models-per-day. Add 10 credits to unlock 1000 requests per day"),
     "openrouter key": error("Key limit exceeded (total limit). Manage it using https://openrouter.ai/settings/keys"),
+    "volcengine": error("reached the set inference limit for the model, and the model service has been paused."),
     "xai": {"error": "Your team has either used all available credits or reached its monthly spending limit."},
     # Of no table: the words alone tell.
     "text": "Daily limit reached",

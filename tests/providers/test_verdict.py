@@ -71,7 +71,7 @@ TABLE: list[tuple[int, object, FailureKind, bool]] = [
     (429, {"code": "organization_spend_limit_exceeded"}, QUOTA, False),
     (429, {"code": "project_spend_limit_exceeded"}, QUOTA, False),
     (429, {"code": "organization_usage_limit_exceeded"}, QUOTA, False),
-    (429, {"type": "rate_limit_error", "message": "The engine is currently overloaded"}, FULL, True),  # Kimi
+    (429, {"code": "ServerOverloaded", "message": "unable to handle requests due to server overload."}, FULL, True),
     (503, {"message": "m is currently over capacity. Please try again and back off"}, FULL, True),  # Groq
     (503, {"code": "server_is_overloaded"}, FULL, True),
     (503, {"code": "slow_down"}, FULL, True),
@@ -193,6 +193,7 @@ def test_broken_bodies_leave_the_status(body: bytes, encoding: bytes) -> None:
         ({"status": "DEADLINE_EXCEEDED"}, 504, TIMEOUT, True),
         ("an error was encountered while running the model", 500, BROKEN, True),
         ({}, 500, BROKEN, True),
+        ("Upstream error from Alibaba: Request rate increased too quickly.", 429, LIMITED, True),
     ],
 )
 def test_events_are_judged_as_statuses(error: object, status: int, kind: FailureKind, retryable: bool) -> None:
