@@ -216,7 +216,6 @@ _QWEN = {"security": {"auth": {"selectedType": "qwen-oauth"}}}
         ("crush run hi", "", {}),
         ("npx cline hi", "its provider cline", {}),
         ("vibe -p hi", "its provider lab", {".vibe/config.toml": _VIBE}),
-        ("vibe -p hi", "", {}),
         ("grok -p hi", "without XAI_API_KEY its login", {}),
     ],
 )

@@ -13,6 +13,7 @@ import pytest
 from hivemind.agents.clients.facts import RESUME_VARIABLE, Call
 from hivemind.agents.environment import ProxyRoute, command_for, environment_for
 from hivemind.api_types import PlaceResponse
+from hivemind.setup.routes import VIBE_MISTRAL
 from hivemind.wire.request_head import parse_path
 
 URL = "http://127.0.0.1:8765"
@@ -58,6 +59,7 @@ def test_every_sdk() -> None:
         "AIDER_OPENAI_API_BASE": f"{BASE}/v1",
         "ANTHROPIC_API_ENDPOINT": BASE,
         "OPENAI_API_ENDPOINT": f"{BASE}/v1",
+        "VIBE_PROVIDERS": json.dumps([{**VIBE_MISTRAL, "api_base": f"{BASE}/v1"}]),
         "GEMINI_API_ENDPOINT": BASE,
         "OPENCODE_CONFIG_CONTENT": json.dumps(
             {"provider": {name: {"options": {"baseURL": f"{BASE}/v1"}} for name in ("anthropic", "openai")}}
