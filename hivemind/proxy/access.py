@@ -17,6 +17,7 @@ from hivemind.proxy.asgi import Message, Send
 from hivemind.redaction.text import holds_key
 from hivemind.settings import Settings
 from hivemind.settings.hosts import ANY, LONGEST_SHOWN, NULL, checked_origin, host_in
+from hivemind.upstream.origin import is_loopback_host
 from hivemind.wire.request_head import Headers, RequestRefused
 
 ALWAYS = frozenset(
@@ -128,7 +129,7 @@ def own_names(host: str, machine: str) -> Iterable[str]:
     A proxy on loopback has none: other machines can't reach it.
     """
     named = host_in(f"[{host}]" if ":" in host else host)
-    if named is None or named == "localhost" or _is_loopback(named):
+    if named is None or is_loopback_host(named):
         return ()
     name = machine.lower()
     first = name.partition(".")[0]
@@ -143,13 +144,6 @@ def _is_address(host: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def is_preflight(method: str, headers: Fields) -> bool:

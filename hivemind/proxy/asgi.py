@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Generator, Mapping, MutableMapping
 from io import BytesIO
 from typing import Any, TypeVar
@@ -13,21 +14,14 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 
-async def read_body(receive: Receive, limit: int) -> bytes | None:
+async def read_body(receive: Receive, limit: float = math.inf) -> bytes | None:
     """Return the whole body, or a little more than `limit` of it; None when the client left."""
-    message = await receive()
-    if message["type"] == "http.disconnect":
-        return None
-    if not message.get("more_body"):
-        return bytes(message.get("body", b""))
     body = BytesIO()  # joining the parts of 64 MiB would block the loop for 50 ms; this returns its own buffer
-    body.write(message.get("body", b""))
-    while message.get("more_body") and body.tell() <= limit:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return None
+    while (message := await receive())["type"] != "http.disconnect":
         body.write(message.get("body", b""))
-    return body.getvalue()
+        if not message.get("more_body") or body.tell() > limit:
+            return body.getvalue()
+    return None
 
 
 async def not_http(scope: Scope, receive: Receive, send: Send) -> None:

@@ -113,7 +113,11 @@ def _unusual(url: str) -> tuple[str, str, int | None]:
 
 def is_loopback(url: str) -> bool:
     """Return whether a URL is of this machine only."""
-    host = (urlsplit(url).hostname or "").removesuffix(".")
+    return is_loopback_host((urlsplit(url).hostname or "").removesuffix("."))
+
+
+def is_loopback_host(host: str) -> bool:
+    """Return whether a name in small letters, or an address, is of this machine only."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -21,8 +21,8 @@ from proxy.kit import proxying
 from proxy.wire import JSON, SSE, chunked, event, http
 from starlette.types import Receive, Scope, Send
 
+from hivemind.proxy.asgi import read_body
 from hivemind.scheduler.commands import SetBudget
-from hivemind_mock.provider.answer import read_body
 from hivemind_mock.provider.serve import serving as serving_app
 
 pytestmark = pytest.mark.clients

@@ -21,12 +21,13 @@ from hivemind.journal.read.reader import open_journal
 from hivemind.lab.loadtest.result import LoadTestResult, as_json, as_text, make_plan
 from hivemind.lab.loadtest.sender import run_load_test
 from hivemind.lab.loadtest.target import TargetInfo, probe_target, target_of
+from hivemind.proxy.asgi import read_body
 from hivemind.records import replace
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import Priority
 from hivemind.settings import Settings
 from hivemind.upstream.connect import open_upstream
-from hivemind_mock.provider.answer import DROP, read_body
+from hivemind_mock.provider.answer import DROP
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig
 from hivemind_mock.provider.serve import serving

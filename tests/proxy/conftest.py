@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 import pytest
 import uvloop
 
 from hivemind.proxy import data_plane
 
-_HERE = Path(__file__).parent
 _ON_BOTH = (
     "test_unseen_retry.py",
     "test_streaming.py",
@@ -61,7 +59,8 @@ def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[]
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave asyncio's own loop to `make test-all`: on uvloop the same lines run."""
     for item in items:
-        if item.path.is_relative_to(_HERE) and isinstance(item, pytest.Function) and "asyncio" in parameters(item):
+        here = item.path.parent.name in ("proxy", "upstream")
+        if here and isinstance(item, pytest.Function) and "asyncio" in parameters(item):
             item.add_marker(pytest.mark.slow)
 
 

@@ -15,8 +15,9 @@ from starlette.types import Receive, Scope, Send
 
 from hivemind.host.proxy import Proxy
 from hivemind.lab.simulate.clock import run_virtual
+from hivemind.proxy.asgi import read_body
 from hivemind.settings import Settings
-from hivemind_mock.provider.answer import DROP, read_body
+from hivemind_mock.provider.answer import DROP
 from hivemind_mock.provider.inprocess import InProcessTransport
 
 Answer = Callable[[Scope, Send], Awaitable[None]]

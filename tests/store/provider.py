@@ -12,7 +12,7 @@ import httpx
 from proxy.wire import event
 from starlette.types import Receive, Scope, Send
 
-from hivemind_mock.provider.answer import read_body
+from hivemind.proxy.asgi import read_body
 from hivemind_mock.provider.serve import serving
 
 INPUT = 50

@@ -5,32 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
-from pathlib import Path
 from typing import Protocol
 
 import httpx
 import pytest
 import uvloop
-from proxy.conftest import parameters
+from proxy.conftest import pytest_collection_modifyitems as pytest_collection_modifyitems
 
 from hivemind.upstream.base import Timeouts, Upstream
 from hivemind.upstream.connect import open_upstream
 from hivemind.upstream.origin import Origin
 from hivemind.upstream.transport import TransportUpstream
 
-_HERE = Path(__file__).parent
-
 
 def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     return {"asyncio": asyncio.SelectorEventLoop, "uvloop": uvloop.new_event_loop}
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave asyncio's own loop to `make test-all`, as :mod:`proxy.conftest` does."""
-    for item in items:
-        if item.path.is_relative_to(_HERE) and isinstance(item, pytest.Function) and "asyncio" in parameters(item):
-            item.add_marker(pytest.mark.slow)
 
 
 DEFAULT = Timeouts()

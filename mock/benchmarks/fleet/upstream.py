@@ -17,7 +17,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from benchmarks.perf.upstream import READY
 from hivemind.host.loop import run_loop
-from hivemind_mock.provider.answer import read_body
+from hivemind.proxy.asgi import read_body
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import LatencyConfig, LimitConfig, MockConfig, ReplyConfig
 from hivemind_mock.provider.serve import serving

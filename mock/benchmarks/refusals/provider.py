@@ -16,7 +16,8 @@ from benchmarks.planned.plan import Plan, Step
 from benchmarks.planned.provider import PlannedProvider
 from hivemind.providers.dialect import Dialect
 from hivemind.providers.paths import dialect_for, is_free
-from hivemind_mock.provider.answer import Connection, decode, read_body
+from hivemind.proxy.asgi import read_body
+from hivemind_mock.provider.answer import Connection, decode
 from hivemind_mock.provider.config import MockConfig
 from hivemind_mock.provider.serve import serving
 

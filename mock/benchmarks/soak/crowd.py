@@ -32,8 +32,8 @@ from benchmarks.soak.watching import rss_mb
 from hivemind import __version__
 from hivemind.errors import HiveMindError
 from hivemind.host.loop import run_loop
+from hivemind.proxy.asgi import read_body
 from hivemind_mock.bench.main import JsonOutput, format_table, show_progress
-from hivemind_mock.provider.answer import read_body
 from hivemind_mock.provider.serve import serving
 
 WAITING, IDLE = 20_000, 5_000

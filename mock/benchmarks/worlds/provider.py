@@ -13,7 +13,8 @@ from starlette.types import Receive, Scope, Send
 
 from benchmarks.worlds.rules import Asked, Cache, Failing, Gate, Refusal
 from benchmarks.worlds.server import Server, Speed
-from hivemind_mock.provider.answer import Connection, read_body
+from hivemind.proxy.asgi import read_body
+from hivemind_mock.provider.answer import Connection
 from hivemind_mock.provider.faults import Fault
 from hivemind_mock.provider.formats.anthropic import Anthropic
 from hivemind_mock.provider.formats.base import ApiError, ErrorKind, MockReply, Request

@@ -39,16 +39,6 @@ DROP = "hivemind_mock.drop"
 `http.disconnect`. Both servers of the mock can: :mod:`.serve` on sockets, :mod:`.inprocess` without."""
 
 
-async def read_body(receive: Receive) -> bytes | None:
-    """The whole request body; None where the client left before its end."""
-    parts = []
-    while (message := await receive())["type"] != "http.disconnect":
-        parts.append(message.get("body", b""))
-        if not message.get("more_body", False):
-            return b"".join(parts)
-    return None
-
-
 class Connection:
     """The client's side of one request."""
 

@@ -24,8 +24,9 @@ from starlette.types import Receive, Scope, Send
 from hivemind.providers.known import providers
 from hivemind.providers.profiles import PROFILES
 from hivemind.providers.table import Meaning, Refusal
+from hivemind.proxy.asgi import read_body
 from hivemind.records import replace
-from hivemind_mock.provider.answer import Answer, Connection, decode, read_body
+from hivemind_mock.provider.answer import Answer, Connection, decode
 from hivemind_mock.provider.cache import Found, Prompt, PromptCaches
 from hivemind_mock.provider.config import MockConfig
 from hivemind_mock.provider.faults import REFUSALS, Dice, Fate, Fault, in_spell
