@@ -35,6 +35,7 @@ from hivemind.proxy.reply import (
     error_event,
     failure_of_reply,
     in_pieces,
+    is_json,
     may_hold_links,
     mismatch_of,
     mismatch_text,
@@ -70,6 +71,8 @@ ERROR_LIMIT = 1 << 20
 _TIMES = 10.0
 """How many times as long as is expected a stream at a server at home may take to begin, at each attempt that many times
 longer: what was expected may be wrong, as where a prompt was cached."""
+_KEPT = 1_000
+"""Dialects and models of an upstream that are remembered as answered."""
 _TRUNCATED = Failure(FailureKind.TRUNCATED, True, message="it ended before its own end marker")
 
 
@@ -428,6 +431,9 @@ class Exchange:
         except UpstreamError as error:
             return await self._failed(self.call.failure_of(error))
         failure = failure_of_reply(response, body, self.call.head.route.origin, self._shared.wall())
+        if response.status == 404 and not is_json(response.headers) and self._asked in self.call.head.route.answered:
+            # A gateway has no such path while its server is started anew. An API says in JSON what it doesn't have.
+            failure = replace(failure, kind=FailureKind.SERVER_ERROR, retryable=True)
         self._engine.headers(self.ticket, Limits(readings=failure.readings), ending=True)
         # The rest of a very long body is passed on as it comes.
         return await self._failed(failure, FailedReply(response, body, stream=not (ended or self.writer.started)))
@@ -590,6 +596,10 @@ class Exchange:
         await self.writer.finish()
         return True
 
+    @property
+    def _asked(self) -> tuple[str, str]:
+        return self.call.head.dialect.name, self.call.facts.model
+
     def _succeed(self, status: int) -> None:
         if self._goes_on():
             return
@@ -598,6 +608,8 @@ class Exchange:
         else:
             computed = None if self._tap is None else self._tap.computed
             self._engine.succeed(self.ticket, status, self._usage(), computed)
+            if len(self.call.head.route.answered) < _KEPT:
+                self.call.head.route.answered.add(self._asked)
 
     def _begin_work(self, work: WorkSign) -> None:
         """Note what the request began, as the reply says."""

@@ -56,6 +56,8 @@ class Route(Struct, eq=False):
     """Credentials for the outbound proxy, which may repeat them in its errors."""
     on_head: Callable[[int, Headers], object] | None = None
     """Called with status and headers of each reply as long as it isn't known what answers there."""
+    answered: set[tuple[str, str]] = field(default_factory=set)
+    """Dialects and models of which it has given an answer."""
 
 
 class Recognition(Struct):

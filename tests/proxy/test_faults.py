@@ -33,6 +33,7 @@ from hivemind.scheduler.config import RetryConfig
 
 ATTEMPTS = RetryConfig().max_attempts
 WORDS = "The model produced output that does not match the expected peg-native format"
+LOST = "error sending request for url (http://127.0.0.1:8000/)"
 ERROR: dict[str, object] = {"code": 500, "message": WORDS, "type": "server_error"}
 CHAT_PATH = "/v1/chat/completions"
 DIALECTS = {
@@ -74,6 +75,17 @@ async def before(path: str, *, streamed: bool, name: str = "lab") -> AsyncIterat
         proxying(f"{name}={upstream.url}", **settings) as proxy,
     ):
         yield proxy, upstream
+
+
+async def asked(answers: Sequence[bytes], times: int) -> tuple[list[int], int]:
+    """Ask a server at home that answers so. Return the statuses, and how many requests it got."""
+    async with (
+        serving(replying(*answers)) as upstream,
+        proxying(f"local={upstream.url}", retry={"base_s": 0.001, "max_s": 0.002}, circuit={"window": 100}) as proxy,
+        client() as web,
+    ):
+        statuses = [(await web.post(proxy.url + CHAT_PATH, content=body("x"))).status_code for _ in range(times)]
+        return statuses, len(upstream.requests)
 
 
 async def beside_good_ones(asking: Sequence[asyncio.Task[Any]], web: httpx.AsyncClient, url: str) -> None:
@@ -122,21 +134,23 @@ async def test_alone_at_a_server_at_home(path: str, streamed: bool) -> None:
         assert (lane.circuit, lane.circuit_errors) == ("closed", 0)
 
 
-@pytest.mark.parametrize(
-    ("words", "sent"),
-    [("litellm.InternalServerError", 10), ("error sending request for url (http://127.0.0.1:9)", 10), (WORDS, 3)],
-)
+@pytest.mark.parametrize(("words", "sent"), [("litellm.InternalServerError", 10), (LOST, 10), (WORDS, 3)])
 async def test_a_gateway_at_home_tells_of_its_provider(words: str, sent: int) -> None:
     """What a gateway on this machine passes on may be an outage, so it is tried as long as anywhere."""
-    failing = http(500, {"error": {"message": words}})
-    settings: dict[str, Any] = {"retry": {"base_s": 0.001, "max_s": 0.002}, "circuit": {"window": 100}}
-    async with (
-        serving(replying(failing)) as upstream,
-        proxying(f"local={upstream.url}", **settings) as proxy,
-        client() as web,
-    ):
-        assert (await web.post(proxy.url + CHAT_PATH, content=body("bad"))).status_code >= 400
-        assert len(upstream.requests) == sent
+    assert await asked([http(500, {"error": {"message": words}})], 1) == ([500], sent)
+
+
+GOOD, GONE, TEXT = chunked(CHAT, SSE), http(404), http(404, b"404 page not found", "content-type: text/plain")
+UNKNOWN = http(404, {"error": {"message": "no such model"}})
+
+
+@pytest.mark.parametrize(
+    ("answers", "statuses"),
+    [([GOOD, GONE, TEXT, GOOD], [200, 200]), ([GONE, GOOD], [404, 200]), ([GOOD, UNKNOWN, GOOD], [200, 404])],
+)
+async def test_a_path_that_answered_before(answers: list[bytes], statuses: list[int]) -> None:
+    """A gateway that has lost its server says 404 without an API's words: that path is there again soon."""
+    assert (await asked(answers, 2))[0] == statuses
 
 
 @pytest.mark.parametrize(("agent", "status"), [("OpenAI/Python 3.52.0", 500), ("opencode/1.18.33", 400)])
