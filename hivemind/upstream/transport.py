@@ -102,7 +102,8 @@ class TransportUpstream:
 
     def describe(self, exc: BaseException) -> str:
         """Return what happened, in one line without credentials."""
-        return mask_any_length(describe(exc), self._secrets) if self._secrets else describe(exc)
+        text = "the connection broke off" if isinstance(exc, _BROKEN) and not str(exc) else describe(exc)
+        return mask_any_length(text, self._secrets) if self._secrets else text
 
     def close_in_background(self, closing: Coroutine[Any, Any, None]) -> None:
         """Run it without waiting for its end; :meth:`aclose` does."""

@@ -80,7 +80,7 @@ async def test_a_close_before_the_head(client: Opener, answer: bytes) -> None:
 async def test_a_reset_before_the_head(client: Opener) -> None:
     """So was one that was reset."""
     async with serving(resetting(b"")) as server:
-        with pytest.raises(Disconnected) as raised:
+        with pytest.raises(Disconnected, match="connection") as raised:
             await post(client(server.url))
         assert not raised.value.reused
 
