@@ -118,7 +118,9 @@ _VERCEL = TryAgain(2, 59.0, in_streams=False, hold_s=4.0, obeys_hint=False, seen
 _ANTHROPIC = TryAgain(2, 240.0, in_streams=False, seen=f"Python 2.11.0, JS 1.14.0, {_DAY}")
 _ANTHROPIC_0 = TryAgain(2, 60.0, in_streams=False, seen="Python 0.73.0 and 0.125.0, 2026-11-29")
 _OPENAI = TryAgain(2, 120.0, in_streams=False, seen=f"Python 3.52.0, {_DAY}")
-_VIBE = Client("vibe", 700.0, try_again=TryAgain(5, 30.0, in_streams=False, obeys_hint=False, seen="3.0.2, 2026-11-30"))
+_VIBE = _program(
+    "^vibe/", "vibe", 700.0, TryAgain(5, 30.0, in_streams=False, obeys_hint=False, seen="3.0.2, 2026-11-30")
+)
 """It waits no longer than 30 s, and ends at an error event."""
 _SHORT = TryAgain(2, 59.0, in_streams=False, hold_s=4.0, seen=f"OpenAI JS 7.59.0, Anthropic JS 0.36.3, {_DAY}")
 _CAREFUL = TryAgain(in_streams=False)
@@ -138,6 +140,7 @@ PROGRAMS: tuple[_Program, ...] = (
     _program("^GeminiCLI", "gemini-cli", 50.0, TryAgain(9, 240.0, obeys_hint=False, seen=f"0.61.0, {_DAY}")),
     _program("^pi/", "pi", 290.0, TryAgain(3, 0.0, hold_s=32.0, obeys_hint=False, seen=f"1.6.0, {_DAY}")),
     _GROK,
+    _VIBE,
     _program("^litellm/", "litellm", 5990.0, TryAgain(obeys_hint=False)),
     # Frameworks ask again as the SDKs do that they stand on; of several, the least that one of them obeys.
     _program("^langchain-anthropic/", "langchain", _PYTHON_S, replace(_ANTHROPIC, seen=f"1.7.10, {_DAY}")),
@@ -248,7 +251,7 @@ def _recognise(values: dict[str, str]) -> Client:
         return _COPILOT[1]  # its User-Agent is that of the SDKs
     user_agent = values.get("user-agent", "")
     if "x-affinity" in values and user_agent.startswith("mistral-client-"):
-        return _VIBE  # by Mistral's SDK, which neither asks again nor states a deadline by itself
+        return _VIBE[1]  # by Mistral's SDK, which neither asks again nor states a deadline by itself
     unknown = _STAINLESS if "x-stainless-lang" in values else Client()
     return next((program for pattern, program in PROGRAMS if pattern.search(user_agent)), unknown)
 

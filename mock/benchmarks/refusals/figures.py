@@ -53,7 +53,8 @@ def _form(client: Client) -> tuple[str, ...]:
     least = f"{form.delay_s(None)} s" if form.longest_s else ""
     held = f", after {form.hold_s:g} s" if form.hold_s else ""
     after = "tries again" if form.in_streams else "ends"
-    return name, f"{form.retries} times", longest, f"{least}{held}".removeprefix(", "), after, form.seen
+    again = "once" if form.retries == 1 else f"{form.retries} times"
+    return name, again, longest, f"{least}{held}".removeprefix(", "), after, form.seen
 
 
 _AGENTS, _SDKS = [client.name for client in AGENTS], [client.name for client in SDKS]
