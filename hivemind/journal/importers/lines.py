@@ -69,7 +69,8 @@ def decoded(text: bytes, decoder: msgspec.json.Decoder[T], tale: Tale) -> T | No
         pass
     try:
         if _HALF in text.lower():  # of a pair of surrogates: programs in JavaScript cut texts anywhere
-            return msgspec.convert(json.loads(text), decoder.type)
+            found: T = msgspec.convert(json.loads(text), decoder.type)
+            return found
     except (ValueError, RecursionError):
         pass
     tale.skip("lines that aren't whole, or not of its form")
