@@ -329,7 +329,8 @@ async def _ended(context: BatchContext, state: TaskState) -> int | None:
         context.say(f"{name} still runs and is ended", "warn")
     attempt.stop()
     try:
-        return (await asyncio.wait_for(attempt.ended(), GRACE_S)).exit_code
+        async with asyncio.timeout(GRACE_S):
+            return (await attempt.ended()).exit_code
     except TimeoutError:
         attempt.stop(hard=True)
         return (await attempt.ended()).exit_code

@@ -23,6 +23,7 @@ from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.places import ASK_EVERY_S
 from hivemind.text.amounts import raise_command
 from hivemind.text.humanise import exit_text, moment, short_duration, usage
+from hivemind.waiting import wait_up_to
 
 GRACE_S = 10.0
 """From SIGTERM to SIGKILL."""
@@ -221,8 +222,7 @@ class TaskRun:
                     self._refused = given.refused
                     return False
             pause_s = _NEXT_ASKS_EVERY_S if self.ahead == 0 else ASK_EVERY_S
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._context.stop.wait(), pause_s)
+            await wait_up_to(self._context.stop, pause_s)
         if self.ahead is not None:
             await self._leave(None)
         return False
@@ -329,8 +329,7 @@ class TaskRun:
             when = f"in {short_duration(delay_s)}" if delay_s else "at once"
             self._context.say(f"{text}; it starts again {when} ({failures} of {planned.restarts})", "warn")
             self.phase = "delayed"
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._context.stop.wait(), delay_s)
+            await wait_up_to(self._context.stop, delay_s)
         else:
             if used.used_up is not None:
                 text += f"; raise it with {raise_command(used.used_up)}, then {self._context.retry(self.state)}"

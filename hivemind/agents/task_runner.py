@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Iterable
@@ -13,6 +12,7 @@ from hivemind.agents.batch_job import TaskRun
 from hivemind.api_types import ClaimRequest, TaskState
 from hivemind.control.client import ANSWER_WITHIN_S, ControlError
 from hivemind.scheduler.places import ASK_EVERY_S
+from hivemind.waiting import wait_up_to
 
 LOOK_EVERY_S = 1.0
 """Interval of queries for what others changed, and for usage."""
@@ -71,8 +71,7 @@ class TaskRunner(ABC):
                     continue
                 if not (self._jobs or self._paused) and self._is_over():
                     return
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(context.changed.wait(), LOOK_EVERY_S)
+            await wait_up_to(context.changed, LOOK_EVERY_S)
 
     async def _claim(self) -> TaskState | None:
         """Claim the next task; None: none is eligible. Raises: ControlError: the runner is to stop."""
@@ -118,8 +117,7 @@ class TaskRunner(ABC):
                 self._context.away(str(error))
             else:
                 self._context.back()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._over.wait(), LOOK_EVERY_S)
+            await wait_up_to(self._over, LOOK_EVERY_S)
 
     @abstractmethod
     def _wanted(self, claim: str) -> ClaimRequest:

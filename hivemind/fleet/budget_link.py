@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import secrets
 from typing import Protocol
@@ -16,6 +15,7 @@ from hivemind.fleet.messages import IDLE_SYNC_S, KICK_APART_S, SYNC_S
 from hivemind.fleet.scripts import BUDGETS
 from hivemind.fleet.store import Answer, FleetStore, StoreError
 from hivemind.scheduler.shared_budgets import BudgetsLease, BudgetsReport
+from hivemind.waiting import wait_up_to
 
 _log = logging.getLogger(__name__)
 
@@ -83,9 +83,7 @@ class BudgetLink:
     async def _run(self) -> None:
         wait_s = 0.0
         while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(wait_s):
-                    await self._wake.wait()
+            await wait_up_to(self._wake, wait_s)
             apart_s = self._sent_at + KICK_APART_S - self._loop.time()
             if apart_s > 0:
                 await asyncio.sleep(apart_s)

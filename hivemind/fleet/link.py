@@ -9,7 +9,6 @@ another attempt.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import logging
 import math
@@ -24,6 +23,7 @@ from hivemind.fleet.member import Membership
 from hivemind.fleet.messages import CREDITS_TTL_S, IDLE_SYNC_S, KICK_APART_S, SYNC_S, SyncReply, WindowLease
 from hivemind.fleet.store import Answer, Fault, FleetStore, Script, ScriptRun, StoreError
 from hivemind.scheduler.lease import LaneReport, Lease, LeaseState
+from hivemind.waiting import wait_up_to
 from hivemind.world.fleet import MemberLane, MemberWindow
 from hivemind.world.snapshot import FleetView
 
@@ -195,9 +195,7 @@ class Link:
                 wait_s = IDLE_SYNC_S
                 await self.store.call("PING")  # so that a wrong password is known before there are requests
                 self._succeeded()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(wait_s):
-                    await self._wake.wait()
+            await wait_up_to(self._wake, wait_s)
             return
         if self._leaving:
             await self._say_goodbye()

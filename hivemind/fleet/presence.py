@@ -7,7 +7,6 @@ credential or a body: a snapshot is what the control API shows.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
@@ -20,6 +19,7 @@ from hivemind.fleet.store import StoreError
 from hivemind.packing import decompressed, zstd
 from hivemind.records import replace
 from hivemind.redaction.text import identifier, label
+from hivemind.waiting import wait_up_to
 from hivemind.world.fleet import Member
 from hivemind.world.snapshot import AgentView, Snapshot
 
@@ -110,9 +110,7 @@ class Beacon:
                 if not self._failing:
                     _log.exception("the fleet isn't told of this proxy")
                 self._failing = True
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(SHOWN_EVERY_S if self.watched else EVERY_S):
-                    await self._wake.wait()
+            await wait_up_to(self._wake, SHOWN_EVERY_S if self.watched else EVERY_S)
 
     async def beat(self) -> None:
         """Write the record; and the snapshot, if somebody watches. Raises: StoreError."""

@@ -6,7 +6,6 @@ Nothing is read while nobody looks. What is read is kept, so that a frame needn'
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -16,6 +15,7 @@ from hivemind.fleet.presence import StoreCalls, Viewer, unpack, unpack_agents
 from hivemind.fleet.store import StoreError
 from hivemind.records import replace
 from hivemind.scheduler.commands import Command
+from hivemind.waiting import wait_up_to
 from hivemind.world.fleet import Fleet, Member, gathered
 from hivemind.world.merge import ProxyPart, merged, merged_agents
 from hivemind.world.snapshot import AgentView, Snapshot
@@ -136,9 +136,7 @@ class Watcher:
                 wait_s: float | None = EVERY_S
             else:
                 wait_s = None
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(wait_s):
-                    await self._wake.wait()
+            await wait_up_to(self._wake, wait_s)
 
     async def read(self) -> None:
         """Read now. What fails is told by :attr:`away`."""

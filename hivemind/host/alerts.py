@@ -119,7 +119,8 @@ class Webhook:
     async def aclose(self) -> None:
         """Send what is left, but no longer than a moment, and close the connections."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.settled(), CLOSE_S)
+            async with asyncio.timeout(CLOSE_S):
+                await self.settled()
         for task in self._sending:
             task.cancel()
         await self.settled()

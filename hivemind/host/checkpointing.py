@@ -39,6 +39,7 @@ from hivemind.store.checkpoints import (
 from hivemind.text import humanise
 from hivemind.text.amounts import how_used, owner
 from hivemind.text.shells import command_line
+from hivemind.waiting import wait_up_to
 from hivemind.wire.call import Call, CallHead, path_of, with_conversation
 
 _log = logging.getLogger(__name__)
@@ -122,8 +123,7 @@ class Checkpointer:
             return None
         if stop.name in self._due:
             self._due.move_to_end(stop.name, last=False)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.settled.wait(), ANSWER_WITHIN_S)
+        await wait_up_to(stop.settled, ANSWER_WITHIN_S)
         return stop.name if stop.written else None
 
     async def aclose(self) -> None:

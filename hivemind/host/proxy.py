@@ -265,7 +265,8 @@ class Proxy:
         """Grant nothing more, and wait until nothing is in flight, but no longer than this."""
         self.engine.drain()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.app.idle(), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await self.app.idle()
         await self._tools.aclose()
 
     async def aclose(self) -> None:

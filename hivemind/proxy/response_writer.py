@@ -122,7 +122,8 @@ class ResponseWriter:
             return
         for client in list(self._clients):
             try:
-                await asyncio.wait_for(client.send(message), STALLED_S)
+                async with asyncio.timeout(STALLED_S):
+                    await client.send(message)
             except TimeoutError:
                 self.remove(client)
 

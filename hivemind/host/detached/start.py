@@ -41,7 +41,8 @@ async def start_detached(settings: Settings, settings_file: Path | None, environ
     """
     process = _begin(DetachedOrder(_absolute(settings), settings_file), _environment(environ))
     try:
-        output = await asyncio.wait_for(_all_of(process), READY_WITHIN_S)
+        async with asyncio.timeout(READY_WITHIN_S):
+            output = await _all_of(process)
     except TimeoutError:
         raise HiveMindError(f"the proxy doesn't serve after {READY_WITHIN_S:g} s; see hivemind logs") from None
     answer = answer_in(output)

@@ -11,14 +11,13 @@ import time
 from collections.abc import Sequence
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from msgspec import Struct
 from msgspec.structs import FieldInfo, fields
 
 from hivemind.console import printable
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.parser import Parser, PrintCompletion
 from hivemind.providers.known import providers
-from hivemind.records import replace
+from hivemind.records import names_of, replace
 from hivemind.redaction.text import mask_arguments
 from hivemind.settings.options import described
 from hivemind.text.humanise import parse_number
@@ -27,11 +26,7 @@ from hivemind_mock.provider.config import SCENARIOS, FaultConfig, MockConfig
 from hivemind_mock.provider.formats import FORMATS
 from hivemind_mock.provider.serve import serving
 
-_PARTS: dict[str, type[Any]] = {
-    name: kind
-    for name, kind in get_type_hints(MockConfig).items()
-    if isinstance(kind, type) and issubclass(kind, Struct)
-}
+_PARTS: dict[str, Any] = {name: kind for name, kind in get_type_hints(MockConfig).items() if names_of(kind)}
 _FAULTS = {field.name for field in fields(FaultConfig) if not field.name.startswith("spell")} - {"edge"}
 _SHARES = {"spike", "edge", "cache_read", "cache_write", "cache_1h", *_FAULTS}
 _MOST = 1_000_000_000

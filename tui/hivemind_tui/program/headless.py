@@ -9,6 +9,7 @@ from pathlib import Path
 from hivemind.console import Console, printable
 from hivemind.host.summary import summary
 from hivemind.text.table import show, width
+from hivemind.waiting import wait_up_to
 from hivemind.world.snapshot import Line
 from hivemind_tui.render.format import clean, clock
 from hivemind_tui.sources.base import Source
@@ -35,12 +36,9 @@ async def follow(source: Source, console: Console, stop: asyncio.Event) -> None:
         earlier, judged = judged, (found.state, cause)
         if judged != earlier and not trouble:
             console.line(clean(f"{clock(snapshot.wall)} {found.text}"))
-        try:
-            async with asyncio.timeout(_LOOK_EVERY_S):
-                await stop.wait()
+        await wait_up_to(stop, _LOOK_EVERY_S)
+        if stop.is_set():
             return
-        except TimeoutError:
-            continue
 
 
 def print_journal(path: Path) -> None:

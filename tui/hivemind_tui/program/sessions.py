@@ -20,6 +20,7 @@ from hivemind.console import Console
 from hivemind.errors import BindError, UsageError
 from hivemind.host.summary import Journal, journal_at, journal_of, soon_read, summary, wait_causes_of
 from hivemind.text.table import width
+from hivemind.waiting import wait_up_to
 from hivemind_tui.loop.gc_pacing import Collector
 from hivemind_tui.program.preferences import Preferences, remember
 from hivemind_tui.program.supervisor import Stop, Supervisor, stop_on_signals
@@ -226,9 +227,7 @@ class _ProxySession(Struct):
         return Local(proxy, self.options.file)
 
     async def _begin_after_first_frame(self, world: DemoSource, proxy: Proxy) -> None:
-        with suppress(TimeoutError):  # a screen that fails mustn't keep the demo waiting
-            async with asyncio.timeout(_FIRST_FRAME_S):
-                await self.first_frame.wait()
+        await wait_up_to(self.first_frame, _FIRST_FRAME_S)  # a screen that fails mustn't keep the demo waiting
         await self._begin(world, proxy)
 
     async def _begin(self, world: DemoSource, proxy: Proxy) -> None:

@@ -24,6 +24,7 @@ from hivemind.journal.read.older import OlderLines
 from hivemind.records import replace
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.settings.write import Draft
+from hivemind.waiting import wait_up_to
 from hivemind.world.fleet import Fleet
 from hivemind.world.snapshot import (
     REQUESTS_KEPT,
@@ -187,9 +188,7 @@ class AttachedSource:
                 self._lost, self._updated_at, pause_s = "", self._clock(), 0.0
                 wait_s = self._pace.looked_at_s if self._lately(self._looked_at) else self._pace.unseen_s
             self.first_answer.set()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(wait_s):
-                    await self._wake.wait()
+            await wait_up_to(self._wake, wait_s)
 
     async def _poll(self) -> None:
         known = self._known
@@ -237,9 +236,7 @@ async def attached(
         open_http(place) as http,
         AttachedSource(place.url, token, http, name=signature(environ), pace=pace) as source,
     ):
-        with contextlib.suppress(TimeoutError):  # a later answer is shown when it comes
-            async with asyncio.timeout(_FIRST_ANSWER_S):
-                await source.first_answer.wait()
+        await wait_up_to(source.first_answer, _FIRST_ANSWER_S)  # a later answer is shown when it comes
         yield source
 
 

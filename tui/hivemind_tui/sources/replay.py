@@ -20,6 +20,7 @@ from hivemind.journal.read.older import OlderLines, older_lines
 from hivemind.records import replace
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.settings.write import Draft
+from hivemind.waiting import wait_up_to
 from hivemind.world.fleet import Fleet
 from hivemind.world.snapshot import AgentView, RequestDetail, RequestView, Snapshot
 from hivemind.world.world import World
@@ -225,11 +226,7 @@ class ReplaySource:
             if busy:
                 await asyncio.sleep(0)
                 continue
-            try:
-                async with asyncio.timeout(_TURN_S if self.transport.playing else _LOOK_EVERY_S):
-                    await self._wake.wait()
-            except TimeoutError:
-                continue
+            await wait_up_to(self._wake, _TURN_S if self.transport.playing else _LOOK_EVERY_S)
 
     def turn(self) -> bool:
         """Do one piece of the work; return whether there is more to do at once."""
