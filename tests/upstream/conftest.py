@@ -1,4 +1,4 @@
-"""Both clients, on both loops."""
+"""Both clients, on both loops; what runs on asyncio's own is `slow`, as in :mod:`proxy.conftest`."""
 
 from __future__ import annotations
 
