@@ -7,7 +7,7 @@ import json
 
 import pytest
 import zstandard
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hivemind.providers.anthropic import _MESSAGE, Anthropic, AnthropicReader
@@ -271,6 +271,7 @@ USAGES = st.fixed_dictionaries(
 
 
 @given(usage=USAGES, tier=st.sampled_from(["", "fast"]))
+@example({"input_tokens": 1, "output_tokens": 2, "cache_read_input_tokens": 3, "cache_creation_input_tokens": 5}, "")
 def test_the_usual_usage_is_read_as_any(usage: dict[str, object], tier: str) -> None:
     """A usage as it usually is, is decoded at once, and counts as when its members are read one by one."""
     body = json.dumps({"usage": usage}).encode()
