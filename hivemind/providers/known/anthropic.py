@@ -8,6 +8,18 @@ PROVIDER = Provider(
     headers=("anthropic-ratelimit-",),
     refusals=(
         Refusal(
+            meaning=Meaning.FORBIDDEN,
+            text="credit balance is too low",
+            status=400,
+            example=(
+                '{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too '
+                "low to access the Anthropic API. Please go to Plans & Billing to upgrade or purchase "
+                'credits."}}'
+            ),
+            source="https://docs.anthropic.com/en/api/errors",
+            seen="2026-06",
+        ),
+        Refusal(
             meaning=Meaning.USED_UP,
             text="out of extra usage|draw from your extra usage",
             status=400,

@@ -8,6 +8,20 @@ PROVIDER = Provider(
     headers=("x-amzn-",),
     refusals=(
         Refusal(
+            meaning=Meaning.THROTTLED,
+            text="^too many requests, please wait before",
+            example='{"message":"Too many requests, please wait before trying again."}',
+            source="https://docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html",
+            seen="2026-06",
+        ),
+        Refusal(
+            meaning=Meaning.USED_UP,
+            text="too many tokens per day",
+            example='{"message":"Too many tokens per day, please wait before trying again."}',
+            source='https://repost.aws, "Too many tokens per day"',
+            seen="2026-05",
+        ),
+        Refusal(
             meaning=Meaning.FULL,
             code="modelnotreadyexception",
             example=(

@@ -8,6 +8,28 @@ PROVIDER = Provider(
     headers=("x-ratelimit-limit-requests-day", "x-ratelimit-limit-tokens-minute"),
     refusals=(
         Refusal(
+            meaning=Meaning.USED_UP,
+            code="token_quota_exceeded",
+            text="per day",
+            example=(
+                '{"message":"Tokens per day limit exceeded - too many tokens '
+                'processed.","type":"too_many_tokens_error","param":"quota","code":"token_quota_exceeded"}'
+            ),
+            source="https://inference-docs.cerebras.ai/support/error",
+            seen="2026-06",
+        ),
+        Refusal(
+            meaning=Meaning.THROTTLED,
+            code="token_quota_exceeded",
+            text="per minute",
+            example=(
+                '{"message":"Tokens per minute limit exceeded - too many tokens '
+                'processed.","type":"too_many_tokens_error","param":"quota","code":"token_quota_exceeded"}'
+            ),
+            source="https://inference-docs.cerebras.ai/support/error",
+            seen="2026-06",
+        ),
+        Refusal(
             meaning=Meaning.THROTTLED,
             code="request_quota_exceeded",
             text="per minute",

@@ -36,6 +36,27 @@ PROVIDER = Provider(
             source="https://github.com/liuw1535/antigravity2api-nodejs/issues/44",
             seen="2025-12",
         ),
+        Refusal(
+            meaning=Meaning.THROTTLED,
+            text=r"resource (?:has been )?exhausted\b",
+            example=(
+                '{"error":{"code":429,"message":"Resource has been exhausted (e.g. check '
+                'quota).","status":"RESOURCE_EXHAUSTED"}}'
+            ),
+            source="https://cloud.google.com/vertex-ai/generative-ai/docs/error-code-429",
+            seen="2026-06",
+        ),
+        Refusal(
+            meaning=Meaning.THROTTLED,
+            text=r"quota exceeded for aiplatform\.googleapis\.com",
+            example=(
+                '{"error":{"code":429,"message":"Quota exceeded for '
+                "aiplatform.googleapis.com/online_prediction_requests_per_base_model with base model: "
+                'claude-opus-4-8. Please submit a quota increase request.","status":"RESOURCE_EXHAUSTED"}}'
+            ),
+            source="https://cloud.google.com/vertex-ai/generative-ai/docs/quotas",
+            seen="2026-06",
+        ),
     ),
     paths=(
         Path(

@@ -8,6 +8,16 @@ PROVIDER = Provider(
     errors=r"litellm",
     refusals=(
         Refusal(
+            meaning=Meaning.USED_UP,
+            code="budget_exceeded",
+            example=(
+                '{"error":{"message":"LiteLLM User: eng-1, exceeded budget for '
+                'model=claude-opus-4-8","type":"budget_exceeded","param":null,"code":"429"}}'
+            ),
+            source="https://docs.litellm.ai/docs/proxy/users",
+            seen="2026-08",
+        ),
+        Refusal(
             meaning=Meaning.THROTTLED,
             text="no deployments available|max_parallel_requests",
             example=(

@@ -8,6 +8,18 @@ PROVIDER = Provider(
     errors=r"api.together.(?:xyz|ai)",
     refusals=(
         Refusal(
+            meaning=Meaning.USED_UP,
+            code="credit_limit",
+            status=402,
+            example=(
+                '{"error":{"message":"Credit limit exceeded, please navigate to '
+                "https://api.together.ai/settings/billing to "
+                'increase","type":"credit_limit","code":"credit_limit"}}'
+            ),
+            source="https://docs.together.ai/docs/error-codes",
+            seen="2026-06",
+        ),
+        Refusal(
             meaning=Meaning.THROTTLED,
             code="model_rate_limit",
             example=(
