@@ -26,6 +26,7 @@ from hivemind.errors import BindError, HiveMindError, UsageError
 from hivemind.host.detached.start import completed, start_detached
 from hivemind.host.listening import targets
 from hivemind.host.start_lock import StartLock
+from hivemind.records import replace
 from hivemind.scheduler.commands import Command
 from hivemind.settings import Settings
 from hivemind.store.token_file import state_dir
@@ -136,7 +137,7 @@ async def open_session(
         else:
             settings.check_upstream()
             if settings.idle_exit_s is None:
-                settings = settings.model_copy(update={"idle_exit_s": IDLE_EXIT_S})
+                settings = replace(settings, idle_exit_s=IDLE_EXIT_S)
             await lock.wait()
             stack.callback(lock.release)
             client, about, log = await find_or_start(settings, environ, settings_file, stack)
@@ -152,7 +153,7 @@ def proxy_variables(settings: Settings, environ: Mapping[str, str]) -> dict[str,
     """Return the variables with those by which the token of a proxy with these settings is found."""
     made = dict(environ)
     if settings.control_token is not None:
-        made[discovery.TOKEN_VARIABLE] = settings.control_token.get_secret_value()
+        made[discovery.TOKEN_VARIABLE] = settings.control_token.reveal()
     if settings.state_dir is not None:
         made[discovery.STATE_VARIABLE] = str(settings.state_dir)
     return made
@@ -162,7 +163,7 @@ def _route(settings: Settings, url: str, about: About, to: str | None, hold_answ
     names = [name for name, _ in about.upstreams]
     if to is not None and to not in names:
         raise UsageError(f"--to {to}: the proxy has no such upstream; it has {', '.join(names)}")
-    token = None if settings.token is None else settings.token.get_secret_value()
+    token = None if settings.token is None else settings.token.reveal()
     if about.agents_token and token is None:
         raise UsageError(f"the proxy at {url} wants a token of its agents: set HIVEMIND_TOKEN")
     try:

@@ -163,13 +163,13 @@ class Proxy:
         if settings.fleet is not None:
             from hivemind.host.fleet import FleetPart  # not needed without one, and neither is the library it needs
 
-            self.fleet_part = FleetPart(settings.fleet.get_secret_value(), settings.ca_file, wall)
+            self.fleet_part = FleetPart(settings.fleet.reveal(), settings.ca_file, wall)
         self._telemetry: Telemetry | None = None
         """Where spans and metrics are sent; None: nowhere."""
         if settings.otlp is not None:
             from hivemind.host.otlp import Telemetry  # its libraries are an extra
 
-            self._telemetry = Telemetry(settings.otlp.get_secret_value(), wall)
+            self._telemetry = Telemetry(settings.otlp.reveal(), wall)
         self._servers = ModelServers(
             self._adopt,
             lambda upstream: self.engine.in_flight_at(upstream),
@@ -187,7 +187,7 @@ class Proxy:
         """Where alerts are sent; None: nowhere."""
         self.asked = 0
         """Requests so far to the control API and the tools."""
-        self._token = settings.token.get_secret_value().encode() if settings.token else None
+        self._token = settings.token.reveal().encode() if settings.token else None
         self._control: Callable[[Scope, Receive, Send], Awaitable[None]] | None = None
         self._tools = ToolsEndpoint(self, enabled=settings.mcp.enabled)
 
@@ -248,8 +248,8 @@ class Proxy:
 
             secret = settings.alerts.webhook_secret
             self.webhook = Webhook(
-                settings.alerts.webhook.get_secret_value(),
-                "" if secret is None else secret.get_secret_value(),
+                settings.alerts.webhook.reveal(),
+                "" if secret is None else secret.reveal(),
                 ca_file=settings.ca_file,
                 wall=self._wall,
             )

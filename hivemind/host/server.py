@@ -95,7 +95,7 @@ async def serve(
     try:
         port = sockets[0].getsockname()[1]
         proxy.address = url_of(settings.host, port)
-        chosen = settings.control_token.get_secret_value() if settings.control_token else None
+        chosen = settings.control_token.reveal() if settings.control_token else None
         kept = opened(settings.state_dir, settings.port, time.time()) if durable else contextlib.nullcontext()
         with kept as store:
             if durable and settings.journal.enabled:

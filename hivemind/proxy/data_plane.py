@@ -154,7 +154,7 @@ class DataPlane:
         self._local_app = local_app
         self._on_call = on_call
         self._bodies = bodies
-        self._token = settings.token.get_secret_value().encode() if settings.token else None
+        self._token = settings.token.reveal().encode() if settings.token else None
         self._access = AccessPolicy.of(settings)
         self.connection_limit = ConnectionLimit(settings.max_connections)
         self._body_budget = BodyBudget(settings.max_body_mb, settings.max_bodies_mb)

@@ -99,7 +99,7 @@ def open_routes(settings: Settings, transports: Mapping[str, httpx.AsyncBaseTran
 
     Raises: UsageError, ValueError: with one line, when an upstream can't be opened as the settings say.
     """
-    via = settings.via.get_secret_value() if settings.via else None
+    via = settings.via.reveal() if settings.via else None
     secrets = credentials_of_url(via) if via else ()
     ca_file = str(settings.ca_file) if settings.ca_file else None
     outbox = Outbox()

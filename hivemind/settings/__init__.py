@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from hivemind.parser import Parser
-from hivemind.settings.load import from_flags, load, settings_file
+from hivemind.settings.load import from_flags, is_given, load, settings_file
 from hivemind.settings.model import Settings
 from hivemind.settings.options import add_flags
 from hivemind.settings.origin import FIRST_UPSTREAMS, Origin
@@ -21,6 +21,7 @@ __all__ = [
     "add_flags",
     "forget_secrets",
     "from_flags",
+    "is_given",
     "load",
     "settings_file",
     "without_secrets",

@@ -6,21 +6,20 @@ import argparse
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
-from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 
 from hivemind.console import print_note
 from hivemind.errors import UsageError
 from hivemind.parser import Parser
 from hivemind.records import replace
 from hivemind.redaction.text import printable, redact
+from hivemind.settings.apart import checked_apart, checked_here
 from hivemind.settings.model import Settings
 from hivemind.settings.options import PREFIX, add_flags, find, given_flags, number_given, options, sections
+from hivemind.settings.sections import BadSetting
 from hivemind.settings_file import NAME, find_settings_file, from_its_folder, is_removed, parsed
 from hivemind.store.trust import FoundFile, Ignored, read_found, read_named
 from hivemind.text.humanise import did_you_mean
@@ -57,22 +56,42 @@ def load(
 
 
 def from_flags(
-    namespace: argparse.Namespace, *, environ: Mapping[str, str], cwd: Path, quiet: bool = False
+    namespace: argparse.Namespace,
+    *,
+    environ: Mapping[str, str],
+    cwd: Path,
+    quiet: bool = False,
+    meanwhile: Callable[[], object] | None = None,
 ) -> Settings:
     """Return the settings of flags already parsed (by a parser given to :func:`add_flags`), variables and the file.
 
     A flag wins over a variable, a variable over the file, the file over the default. What doesn't count of a file that
     was found and isn't trusted is told on standard error, unless the caller is `quiet`: the log of its proxy tells it.
+    With something to do `meanwhile`, the values are checked in a process that ends, so that this one stays smaller.
 
     Raises: UsageError, as :func:`load`.
     """
+    given, ignored = _given(namespace, environ, cwd)
+    settings = _settings(given, meanwhile=meanwhile)
+    if ignored is not None and not quiet:
+        print_note(ignored.note)
+    return replace(settings, ignored=ignored)
+
+
+def is_given(key: str, namespace: argparse.Namespace, *, environ: Mapping[str, str], cwd: Path) -> bool:
+    """Return whether one of the sources of :func:`from_flags` says what this setting is, also as its default is.
+
+    Raises: UsageError, as :func:`load`.
+    """
+    return any(".".join(each.path) == key for each in _given(namespace, environ, cwd)[0])
+
+
+def _given(namespace: argparse.Namespace, environ: Mapping[str, str], cwd: Path) -> tuple[list[Given], Ignored | None]:
+    """Return what was given, the last of several values for one setting wins, and what doesn't count of the file."""
     file, ignored = from_file(_named_file(namespace, environ), cwd)
     values = given_flags(namespace)
     flags = (Given(option.path, values[option.key], option.flag) for option in options() if option.key in values)
-    settings = _settings(chain(file, from_environment(environ), flags))
-    if ignored is not None and not quiet:
-        print_note(ignored.note)
-    return settings if ignored is None else settings.without(ignored)
+    return [*file, *from_environment(environ), *flags], ignored
 
 
 def from_file_alone(text: str, shown: str) -> Settings:
@@ -201,8 +220,10 @@ def _flatten(
 # --- The result -------------------------------------------------------------------------------------------------------
 
 
-def _settings(sources: Iterable[Given], file: str | None = None) -> Settings:
-    """Fill the model; of several values for one setting the last wins. `file` is to blame for a setting that isn't
+def _settings(
+    sources: Iterable[Given], file: str | None = None, meanwhile: Callable[[], object] | None = None
+) -> Settings:
+    """Fill the record; of several values for one setting the last wins. `file` is to blame for a setting that isn't
     given, unless it is the command line."""
     given = {each.path: each for each in sources}
     values: dict[str, Any] = {}
@@ -215,22 +236,22 @@ def _settings(sources: Iterable[Given], file: str | None = None) -> Settings:
             raise UsageError(f"{each.place}: must be {option.allowed or 'text'}")
         section[path[-1]] = each.value if option is None else number_given(option, each.value)
     try:
-        return Settings(**values)
-    except ValidationError as error:
-        raise UsageError(_explain(error.errors(include_url=False)[0], given, file)) from None
+        return checked_here(values) if meanwhile is None else checked_apart(values, meanwhile)
+    except BadSetting as error:
+        raise UsageError(_explain(error, given, file)) from None
 
 
-def _explain(error: ErrorDetails, values: Mapping[tuple[str, ...], Given], file: str | None) -> str:
+def _explain(error: BadSetting, values: Mapping[tuple[str, ...], Given], file: str | None) -> str:
     """Return `--port 99999: must be a whole number from 0 to 65,535`."""
-    path = tuple(part for part in error["loc"] if isinstance(part, str))
+    path = error.path
     option, given = find(path), values.get(path)
     if option is None:  # of a whole section, only what its secret may not equal is checked
         parts = (each for each in values.values() if each.path[: len(path)] == path)
         given = next((each for each in parts if (part := find(each.path)) and part.secret), None)
     unset = option.flag if option and file is None else " ".join(filter(None, (file, ".".join(path))))
     place = given.place if given else unset
-    if error["type"] == "value_error":
-        return f"{place}: {error['ctx']['error']}"
+    if error.why is not None:
+        return f"{place}: {error.why}"
     allowed = option.allowed if option else ""
     shown = _value(given) if allowed else ""
     return f"{place}{shown}: must be {allowed or 'text'}"

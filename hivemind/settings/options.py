@@ -14,12 +14,10 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
 from msgspec import Struct
-from pydantic import BaseModel, SecretStr
-from pydantic.fields import FieldInfo
 
 from hivemind.parser import Parser
 from hivemind.settings.model import Settings
-from hivemind.settings.sections import ANY_FILE
+from hivemind.settings.sections import ANY_FILE, Placeholder, Secret, settings_of
 from hivemind.text.humanise import parse_number
 
 PREFIX = "HIVEMIND_"
@@ -62,7 +60,7 @@ class Option(Struct, frozen=True):
     @property
     def secret(self) -> bool:
         """Return whether the value is never shown. A dictionary holds a secret under each name."""
-        return self.kind in (SecretStr, dict)
+        return self.kind in (Secret, dict)
 
     @property
     def allowed(self) -> str:
@@ -106,17 +104,16 @@ def find(path: Path) -> Option | None:
     return next((option for option in options() if option.path == path), None)
 
 
-def _rows(model: type[BaseModel], prefix: Path, group: str) -> Iterator[Option]:
-    for name, field in model.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            title = (field.annotation.__doc__ or "").strip()
-            yield from _rows(field.annotation, (*prefix, name), title)
+def _rows(record: type[Struct], prefix: Path, group: str) -> Iterator[Option]:
+    for name, kind, default in settings_of(record):
+        if isinstance(default, Struct):
+            yield from _rows(kind, (*prefix, name), (kind.__doc__ or "").strip())
         else:
-            yield _row((*prefix, name), field, group, described(model, name))
+            yield _row((*prefix, name), kind, default, group, described(record, name))
 
 
-def _row(path: Path, field: FieldInfo, group: str, text: str) -> Option:
-    kind, metadata = _unwrap(field.annotation, list(field.metadata))
+def _row(path: Path, annotation: Any, default: Any, group: str, text: str) -> Option:
+    kind, metadata = _unwrap(annotation)
     choices = get_args(kind) if get_origin(kind) is Literal else ()
     if choices:
         kind = str
@@ -124,28 +121,28 @@ def _row(path: Path, field: FieldInfo, group: str, text: str) -> Option:
         kind = tuple
     elif get_origin(kind) is Mapping:
         kind = dict
-    extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+    placeholder = next((note.text for note in metadata if isinstance(note, Placeholder)), None)
     return Option(
         path=path,
         group=group,
         help=text,
-        default=field.default,
+        default=default,
         kind=kind,
         choices=choices,
-        bounds=tuple(item for item in metadata if isinstance(item, Ge | Gt | Le | Lt)),
-        placeholder=str(extra.get("metavar") or _placeholder(path, kind, choices)),
+        bounds=tuple(note for note in metadata if isinstance(note, Ge | Gt | Le | Lt)),
+        placeholder=placeholder or _placeholder(path, kind, choices),
         any_file=ANY_FILE in metadata,
     )
 
 
-def _unwrap(annotation: Any, metadata: list[Any]) -> tuple[Any, list[Any]]:
-    """Remove `| None` and `Annotated`, and keep the latter's metadata."""
+def _unwrap(annotation: Any, metadata: tuple[Any, ...] = ()) -> tuple[Any, tuple[Any, ...]]:
+    """Remove `| None` and `Annotated`, however they are nested, and return the latter's metadata."""
     if get_origin(annotation) in (Union, types.UnionType):
-        (annotation,) = (part for part in get_args(annotation) if part is not types.NoneType)
+        (inner,) = (part for part in get_args(annotation) if part is not types.NoneType)
+        return _unwrap(inner, metadata)
     if get_origin(annotation) is Annotated:
-        annotation, *notes = get_args(annotation)
-        for note in notes:
-            metadata += note.metadata if isinstance(note, FieldInfo) else [note]
+        inner, *notes = get_args(annotation)
+        return _unwrap(inner, (*metadata, *notes))
     return annotation, metadata
 
 
@@ -230,9 +227,6 @@ def _help(option: Option) -> str:
 
 
 # --- Docstrings of attributes -----------------------------------------------------------------------------------------
-
-# Pydantic's `use_attribute_docstrings` reads them too, but class by class, which takes longer than everything else in
-# loading the settings.
 
 
 def described(model: type, name: str) -> str:

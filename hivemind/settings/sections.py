@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Final, Literal, TypeVar
-from urllib.parse import urlsplit
+from functools import cache
+from typing import Annotated, Any, Final, Literal, TypeVar, get_type_hints
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    SecretStr,
-    ValidationError,
-    ValidationInfo,
-    ValidatorFunctionWrapHandler,
-    field_validator,
-)
+from annotated_types import Ge, Gt, Le, Lt
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import fields
 
-from hivemind.agent_names import BadName, normalised, spelled_in
 from hivemind.scheduler import config
 from hivemind.scheduler.places import PlaceLimits
 from hivemind.world.health import AlertLimits
@@ -30,6 +21,7 @@ _PLACES = PlaceLimits()
 _ALERTS = AlertLimits()
 
 T = TypeVar("T")
+_NO_SETTING = "ignored"
 ANY_FILE: Final = "any file"
 AnyFile = Annotated[T, ANY_FILE]
 """A setting that counts from any settings file, also from one that was found and isn't trusted.
@@ -38,49 +30,92 @@ It must be of pace or looks: whatever its value, no key, prompt or alert goes el
 removed, nobody may do or spend more, and no bound on memory or processes is lifted.
 """
 
-Seconds = Annotated[float, Field(gt=0, le=86_400)]
-SecondsOrZero = Annotated[float, Field(ge=0, le=86_400)]
+Seconds = Annotated[float, Gt(0), Le(86_400)]
+SecondsOrZero = Annotated[float, Ge(0), Le(86_400)]
 
 
-class Section(BaseModel):
-    """A group: `--circuit.window`, `HIVEMIND_CIRCUIT__WINDOW`, or `window` under `[circuit]`."""
+class Placeholder(Struct, frozen=True):
+    """What stands for a setting's value in help."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True, validate_default=True
+    text: str
+
+
+class Secret:
+    """A text that is neither shown by accident nor encoded."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """Return the text."""
+        return self._text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __repr__(self) -> str:
+        return "Secret(***)"
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: Callable[[object], Any]) -> Any:
+        """Have pydantic take a text for it, or one that is made already."""
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_wrap_validator_function(
+            lambda value, text: value if isinstance(value, cls) else cls(text(value)), handler(str)
+        )
+
+
+class BadSetting(ValueError):
+    """A value that a setting can't have."""
+
+    def __init__(self, path: tuple[str, ...], why: str | None) -> None:
+        super().__init__(path, why)
+        self.path = path
+        """Section, if any, and name."""
+        self.why = why
+        """None: it isn't of the setting's type, or out of its range."""
+
+
+@cache
+def settings_of(record: type[Struct]) -> tuple[tuple[str, Any, Any], ...]:
+    """Return name, type and default of each setting and section of a record of them; all have a default."""
+    hints = get_type_hints(record, include_extras=True)
+    return tuple(
+        (field.name, hints[field.name], field.default if field.default is not NODEFAULT else field.default_factory())
+        for field in fields(record)
+        if field.name != _NO_SETTING
     )
 
 
-def _not_below(section: str, name: str) -> Callable[[type[Section], float, ValidationInfo], float]:
-    """Return a check that a value is at least that of another setting of its section."""
-
-    def checked(cls: type[Section], value: float, info: ValidationInfo) -> float:
-        least = info.data.get(name)
-        if least is not None and value < least:
-            raise ValueError(f"must be at least {section}.{name}, which is {least:.10g}")
-        return value
-
-    return checked
+class Section(Struct, frozen=True):
+    """A group: `--circuit.window`, `HIVEMIND_CIRCUIT__WINDOW`, or `window` under `[circuit]`."""
 
 
-class AimdSettings(Section):
+class AimdSettings(Section, frozen=True):
     """Concurrency control (AIMD); unset: as the provider's profile has it."""
 
-    alpha: AnyFile[Annotated[float, Field(gt=0, le=100)]] | None = None
+    alpha: AnyFile[Annotated[float, Gt(0), Le(100)]] | None = None
     """Added to the concurrency level by a step up."""
-    beta: AnyFile[Annotated[float, Field(gt=0, lt=1)]] | None = None
+    beta: AnyFile[Annotated[float, Gt(0), Lt(1)]] | None = None
     """The level is multiplied by this on congestion."""
-    floor: AnyFile[Annotated[float, Field(ge=1, le=10_000)]] | None = None
+    floor: AnyFile[Annotated[float, Ge(1), Le(10_000)]] | None = None
     """Min concurrency: the level never goes below this."""
     latency_target_s: AnyFile[Seconds] | None = None
     """A mean time to first token that is above what the prompts take alone by more than this counts as congestion."""
 
 
-class CircuitSettings(Section):
+class CircuitSettings(Section, frozen=True):
     """Circuit breaker."""
 
-    window: AnyFile[Annotated[int, Field(ge=1, le=10_000)]] = _CIRCUIT.window
+    window: AnyFile[Annotated[int, Ge(1), Le(10_000)]] = _CIRCUIT.window
     """Results looked at."""
-    threshold: AnyFile[Annotated[float, Field(gt=0, le=1)]] = _CIRCUIT.threshold
+    threshold: AnyFile[Annotated[float, Gt(0), Le(1)]] = _CIRCUIT.threshold
     """Error threshold: the share of failed ones among them that opens it."""
     cooldown_s: AnyFile[Seconds] = _CIRCUIT.cooldown_s
     """From opening to the probe."""
@@ -88,27 +123,25 @@ class CircuitSettings(Section):
     """Hold requests that can wait for the probe, or fail them all at once."""
 
 
-class RetrySettings(Section):
+class RetrySettings(Section, frozen=True):
     """Transparent retry."""
 
     base_s: AnyFile[Seconds] = _RETRY.base_s
     """First delay; doubles with each attempt."""
     max_s: AnyFile[Seconds] = _RETRY.max_s
     """Longest delay of our own; a provider's Retry-After may be longer."""
-    max_attempts: AnyFile[Annotated[int, Field(ge=1, le=1_000)]] = _RETRY.max_attempts
+    max_attempts: AnyFile[Annotated[int, Ge(1), Le(1_000)]] = _RETRY.max_attempts
     """Attempts a request, the first included; 1: never retry."""
     deadline_s: AnyFile[Seconds] = _RETRY.deadline_s
     """From a request's arrival; no attempt starts later."""
-    budget_ratio: AnyFile[Annotated[float, Field(ge=0, le=100)]] = _RETRY.budget_ratio
+    budget_ratio: AnyFile[Annotated[float, Ge(0), Le(100)]] = _RETRY.budget_ratio
     """Retries earned by each request."""
 
-    _not_below_base = field_validator("max_s")(_not_below("retry", "base_s"))
 
-
-class QueueSettings(Section):
+class QueueSettings(Section, frozen=True):
     """The queue in front of the gate."""
 
-    max_depth: AnyFile[Annotated[int, Field(ge=1, le=1_000_000)]] = _QUEUE.max_depth
+    max_depth: AnyFile[Annotated[int, Ge(1), Le(1_000_000)]] = _QUEUE.max_depth
     """Waiting requests in all."""
     max_wait_s: AnyFile[Seconds] = _QUEUE.max_wait_s
     """Longest wait before a request is refused."""
@@ -118,16 +151,16 @@ class QueueSettings(Section):
     """Equal shares for agents that none started, each with all that it started; or for all agents."""
 
 
-class BudgetSettings(Section):
+class BudgetSettings(Section, frozen=True):
     """What agents may use until somebody decides otherwise."""
 
-    tokens: Annotated[int, Field(ge=1, le=10**15)] | None = None
+    tokens: Annotated[int, Ge(1), Le(10**15)] | None = None
     """Of each agent; unset: no limit."""
-    dollars: Annotated[float, Field(gt=0, le=1e9)] | None = None
+    dollars: Annotated[float, Gt(0), Le(1e9)] | None = None
     """Likewise, by public prices."""
-    pool_tokens: Annotated[int, Field(ge=1, le=10**15)] | None = None
+    pool_tokens: Annotated[int, Ge(1), Le(10**15)] | None = None
     """Of all agents together; unset: no limit."""
-    pool_dollars: Annotated[float, Field(gt=0, le=1e9)] | None = None
+    pool_dollars: Annotated[float, Gt(0), Le(1e9)] | None = None
     """Likewise, by public prices."""
     per: Literal["run", "day", "month", "ever"] = _BUDGET.per
     """What a budget counts that doesn't say: a run, a day, a month, or everything."""
@@ -136,37 +169,35 @@ class BudgetSettings(Section):
     refuse it."""
 
 
-class CheckpointSettings(Section):
+class CheckpointSettings(Section, frozen=True):
     """What is kept of an agent that is stopped, to go on from."""
 
     enabled: bool = True
     """Keep it."""
-    max_mb: Annotated[int, Field(ge=1, le=1_024)] = 32
+    max_mb: Annotated[int, Ge(1), Le(1_024)] = 32
     """Largest conversation that is kept, in MiB."""
-    keep: Annotated[int, Field(ge=1, le=10_000)] = 5
+    keep: Annotated[int, Ge(1), Le(10_000)] = 5
     """Checkpoints an agent; older ones are removed."""
 
 
-class JournalSettings(Section):
+class JournalSettings(Section, frozen=True):
     """The journal: all that happens, a line each, to look at and to work with later."""
 
     enabled: bool = True
     """Write it."""
     bodies: bool = False
     """With what agents sent and were answered, without credentials; --record-bodies is the same."""
-    max_mb: Annotated[int, Field(ge=1, le=65_536)] = 64
+    max_mb: Annotated[int, Ge(1), Le(65_536)] = 64
     """A part of a journal that is larger, in MiB, is followed by another."""
-    max_hours: Annotated[float, Field(gt=0, le=8_760)] = 24.0
+    max_hours: Annotated[float, Gt(0), Le(8_760)] = 24.0
     """So is one that is older."""
-    keep_days: Annotated[float, Field(gt=0, le=36_500)] = 14.0
+    keep_days: Annotated[float, Gt(0), Le(36_500)] = 14.0
     """Older ones are removed."""
-    keep_mb: Annotated[int, Field(ge=1, le=16_777_216)] = 2_048
+    keep_mb: Annotated[int, Ge(1), Le(16_777_216)] = 2_048
     """All journals together, in MiB; beyond that the oldest are removed."""
 
-    _not_below_a_part = field_validator("keep_mb")(_not_below("journal", "max_mb"))
 
-
-class McpSettings(Section):
+class McpSettings(Section, frozen=True):
     """The MCP server at /mcp, and `hivemind mcp`."""
 
     enabled: bool = True
@@ -175,76 +206,36 @@ class McpSettings(Section):
     """Tools may look and submit tasks without commands, but change no setting, priority or budget."""
 
 
-class AgentSettings(Section):
+class AgentSettings(Section, frozen=True):
     """Agents' names, and what an agent may say of itself."""
 
     require_name: bool = False
     """Refuse requests whose agent has no name of its own, in its path, its headers or by its token."""
-    credentials: Annotated[Mapping[str, SecretStr], Field(json_schema_extra={"metavar": "JSON"})] = {}
+    credentials: Annotated[Mapping[str, Secret], Placeholder("JSON")] = {}
     """A token for each agent, by name: who goes by that name must show it, and who shows it is that agent."""
     highest_priority: Literal["critical", "high", "normal", "low"] = "high"
     """The most urgent priority that a request may ask for itself."""
-    hold_answers: Annotated[tuple[str, ...], Field(json_schema_extra={"metavar": "NAME"})] = ()
+    hold_answers: Annotated[tuple[str, ...], Placeholder("NAME")] = ()
     """Agents whose streams are held until they are whole, each with its sub-agents; * means all. May be given more than
     once."""
-    max_depth: Annotated[int, Field(ge=0, le=64)] = _PLACES.depth
+    max_depth: Annotated[int, Ge(0), Le(64)] = _PLACES.depth
     """Agents that hivemind run starts inside one another, the first included; deeper ones are refused. 0: no limit."""
-    max_tree: Annotated[int, Field(ge=0, le=100_000)] = _PLACES.tree
+    max_tree: Annotated[int, Ge(0), Le(100_000)] = _PLACES.tree
     """Processes of one tree of agents, running or queued; further ones are refused. 0: no limit."""
 
-    @field_validator("hold_answers", mode="before")
-    @classmethod
-    def _check_held(cls, value: Any) -> Any:
-        """Split a variable's string at commas, and normalise the names."""
-        names = value.split(",") if isinstance(value, str) else value
-        if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-            return value
-        try:
-            return tuple(normalised(name) for name in names if name.strip())
-        except BadName as error:
-            raise ValueError(str(error)) from None
 
-    @field_validator("credentials", mode="wrap")
-    @classmethod
-    def _check_credentials(cls, value: Any, handler: ValidatorFunctionWrapHandler) -> Mapping[str, SecretStr]:
-        """Read JSON from a flag or variable, and normalise the names. An error is one line, and repeats no token."""
-        try:
-            credentials = handler(json.loads(value) if isinstance(value, str) else value)
-        except (ValidationError, json.JSONDecodeError, RecursionError):
-            raise ValueError('must be a token for each agent\'s name, as in {"alice": "TOKEN"}') from None
-        found: dict[str, SecretStr] = {}
-        for text, token in credentials.items():
-            try:
-                name = normalised(text)
-            except BadName as error:
-                raise ValueError(f"number {len(found) + 1}: {error}") from None
-            twin = spelled_in(found, name)
-            if twin in found:
-                raise ValueError(f"{twin} and {name} are one agent's name, so it can have one token only")
-            if token in found.values():
-                raise ValueError(f"{name} must have a token of its own")
-            secret = token.get_secret_value()
-            if not secret or not secret.isascii() or not secret.isprintable() or " " in secret:
-                raise ValueError(f"the token of {name} must be printable ASCII without spaces, at least one character")
-            found[name] = token
-        return found
-
-
-SHORTEST_SECRET = 16
-
-
-class AlertSettings(Section):
+class AlertSettings(Section, frozen=True):
     """Alerts: what the operator is told of by itself, and how."""
 
     died: bool = True
     """When an agent's process ended with an error, or by a signal that no operator sent."""
     wait_s: SecondsOrZero = _ALERTS.wait_s
     """When a request has waited this long; 0: never."""
-    budget_share: Annotated[float, Field(ge=0, le=1)] = _ALERTS.budget_share
+    budget_share: Annotated[float, Ge(0), Le(1)] = _ALERTS.budget_share
     """When this share of a budget is used; 0: never."""
     circuit_s: SecondsOrZero = _ALERTS.circuit_s
     """When a circuit has been open this long; 0: never."""
-    dollars_per_hour: Annotated[float, Field(ge=0, le=1e9)] = _ALERTS.dollars_per_hour
+    dollars_per_hour: Annotated[float, Ge(0), Le(1e9)] = _ALERTS.dollars_per_hour
     """When more is spent than this, by public prices; 0: never."""
     bell: AnyFile[bool] = True
     """The control room's terminal rings at a new alert."""
@@ -252,29 +243,17 @@ class AlertSettings(Section):
     """The terminal shows a new alert as a notification of the desktop, if it can (OSC 9, OSC 777)."""
     title: AnyFile[bool] = True
     """The terminal's title is the verdict while the control room is open."""
-    webhook: Annotated[SecretStr | None, Field(json_schema_extra={"metavar": "URL"})] = None
+    webhook: Annotated[Secret | None, Placeholder("URL")] = None
     """Where alerts are sent, http:// or https://. Better as HIVEMIND_ALERTS__WEBHOOK if it holds a secret."""
-    webhook_secret: Annotated[SecretStr | None, Field(json_schema_extra={"metavar": "TEXT"})] = None
+    webhook_secret: Annotated[Secret | None, Placeholder("TEXT")] = None
     """Signs what is sent there (HMAC-SHA256). Better as HIVEMIND_ALERTS__WEBHOOK_SECRET."""
-
-    @field_validator("webhook")
-    @classmethod
-    def _check_webhook(cls, value: SecretStr | None) -> SecretStr | None:
-        return http_url(value)
-
-    @field_validator("webhook_secret")
-    @classmethod
-    def _check_secret(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and len(value.get_secret_value()) < SHORTEST_SECRET:
-            raise ValueError(f"must be at least {SHORTEST_SECRET} characters; make one with openssl rand -hex 16")
-        return value
 
     def limits(self) -> AlertLimits:
         """Return the limits of the rules."""
         return AlertLimits(self.died, self.wait_s, self.budget_share, self.circuit_s, self.dollars_per_hour)
 
 
-class FeatureSettings(Section):
+class FeatureSettings(Section, frozen=True):
     """Parts that can be switched off, to see what each is good for."""
 
     admission: bool = _SCHEDULER.admission
@@ -294,19 +273,3 @@ def pace_of(text: str) -> config.Pace:
     if text not in ("front", "even") and (reserve is None or not float(reserve[1])):
         raise ValueError("must be front, even, or reserve=20% with a share between 0% and 100%")
     return config.Pace(text == "even", float(reserve[1]) / 100 if reserve else 0.0)
-
-
-def http_url(value: SecretStr | None) -> SecretStr | None:
-    """Return the same URL. Raises: ValueError: it isn't one of HTTP."""
-    if value is not None and not _is_http_url(value.get_secret_value()):
-        raise ValueError("must be a URL with a host: http:// or https://, in printable ASCII without spaces")
-    return value
-
-
-def _is_http_url(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-        valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
-    return valid and text.isascii() and text.isprintable() and " " not in text

@@ -270,7 +270,7 @@ class Claims:
         """Key of the runs' tokens; derived from the agents' token, so that they are valid for the next proxy too."""
         self._running: set[str] = set()
         """Folded names of agents whose process runs with a token of its own."""
-        self._fixed = {fold(name): value.get_secret_value() for name, value in settings.credentials.items()}
+        self._fixed = {fold(name): value.reveal() for name, value in settings.credentials.items()}
         """Tokens of the settings, by folded name."""
         self._agents = {_digest(self._fixed[fold(name)].encode()): names.add(name) for name in settings.credentials}
         """Agents by the digest of their token, so that the time of a lookup reveals nothing about the token."""

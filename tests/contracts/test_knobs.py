@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hivemind.scheduler.operator.knobs import KNOBS, Knob
-from hivemind.settings import Settings
+from hivemind.settings.checks import checked
 from hivemind.settings.options import find
 
 
@@ -28,6 +28,6 @@ def _taken(knob: Knob, value: float) -> None:
         values["max_s"] = KNOBS["retry.max_s"].highest
     if knob.name == "retry.max_s":
         values["base_s"] = KNOBS["retry.base_s"].lowest
-    settings = Settings(**({section: values} if section else values))
+    settings = checked({section: values} if section else values)
     held = getattr(settings, section) if section else settings
     assert getattr(held, key) == value

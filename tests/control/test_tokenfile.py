@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from hivemind.settings import Settings
+from hivemind.settings.checks import checked
 from hivemind.store.token_file import Note, announced, note_path, read_note, remove_note, state_dir, write_note
 
 URL = "http://127.0.0.1:8765"
 
 
 def settings(directory: Path, **values: Any) -> Settings:
-    return Settings(state_dir=directory, **values)
+    return checked({"state_dir": directory, **values})
 
 
 def mode(path: Path) -> int:

@@ -23,6 +23,7 @@ from hivemind.redaction.text import holds_key, mask_arguments
 from hivemind.scheduler.invariants import violations
 from hivemind.scheduler.types import Priority
 from hivemind.settings import Settings
+from hivemind.settings.checks import checked_as
 from hivemind.settings.load import load
 from hivemind.settings.options import options
 from hivemind.settings.sections import AgentSettings
@@ -40,7 +41,7 @@ _SHOWN = re.compile(rf"(?<![A-Za-z0-9]){SECRET}")
 # --- Who sends a request ----------------------------------------------------------------------------------------------
 
 _OWN = "token-of-bob-and-nobody-else"
-_BOUND = AgentSettings.model_validate({"credentials": {"bob": _OWN}, "highest_priority": "normal"})
+_BOUND = checked_as(AgentSettings, {"credentials": {"bob": _OWN}, "highest_priority": "normal"})
 
 
 @target(

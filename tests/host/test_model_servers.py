@@ -18,6 +18,7 @@ from hivemind.providers.known import providers, server_of
 from hivemind.providers.profiles import PROFILES
 from hivemind.providers.table import Sign
 from hivemind.settings import Settings
+from hivemind.settings.checks import checked
 
 ANSWER = {
     "choices": [{"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}],
@@ -68,7 +69,7 @@ class Server:
 @contextlib.asynccontextmanager
 async def before(url: str, **settings: object) -> AsyncIterator[Proxy]:
     """A proxy in front of it, with no setting but these."""
-    chosen = Settings(upstream=(url,), port=0, **settings)  # type: ignore[arg-type]
+    chosen = checked({"upstream": (url,), "port": 0, **settings})
     proxy = Proxy(chosen)
     async with serve(proxy, chosen, durable=False):
         yield proxy

@@ -22,6 +22,7 @@ from hivemind.host.listening import bind
 from hivemind.host.loop import run_loop
 from hivemind.host.proxy import Kept, Proxy
 from hivemind.settings import Settings
+from hivemind.settings.checks import checked
 from hivemind.world.snapshot import Snapshot
 
 Message = dict[str, Any]
@@ -67,7 +68,7 @@ def as_proxy(fake: FakeProxy) -> Proxy:
 
 
 def settings(**values: Any) -> Settings:
-    return Settings(**{"upstream": ("lab=http://127.0.0.1:9",), "port": 0, **values})
+    return checked({"upstream": ("lab=http://127.0.0.1:9",), "port": 0, **values})
 
 
 def close(sockets: list[socket.socket]) -> None:

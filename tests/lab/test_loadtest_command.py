@@ -13,7 +13,6 @@ import pytest
 from commands.kit import run, started
 from lab.loadtest_kit import HERE, arrived, body, finished, journal, opened
 from proxy.kit import Running, client, proxying
-from pydantic import SecretStr
 from starlette.types import Message, Receive, Scope, Send
 
 from hivemind.cli import main as cli
@@ -26,6 +25,7 @@ from hivemind.records import replace
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import Priority
 from hivemind.settings import Settings
+from hivemind.settings.sections import Secret
 from hivemind.upstream.connect import open_upstream
 from hivemind_mock.provider.answer import DROP
 from hivemind_mock.provider.app import MockProvider
@@ -202,10 +202,10 @@ async def test_it_goes_the_way_that_the_settings_tell(tmp_path: Path) -> None:
     listening = Listening()
     file = journal(tmp_path / "run.jsonl", *asked())
     async with serving(listening) as url:
-        facts = await sent_to(file, "http://192.0.2.1", settings=Settings(upstream=(HERE,), via=SecretStr(url)))
+        facts = await sent_to(file, "http://192.0.2.1", settings=Settings(upstream=(HERE,), via=Secret(url)))
         assert (facts["now"]["answered"], len(listening.asked)) == (4, 4)
         assert {headers[b"host"] for headers, _ in listening.asked} == {b"192.0.2.1"}
-        nowhere = SecretStr("http://192.0.2.1:1")
+        nowhere = Secret("http://192.0.2.1:1")
         facts = await sent_to(file, url, settings=Settings(upstream=(HERE,), via=nowhere))
         assert facts["now"]["answered"] == 4
 

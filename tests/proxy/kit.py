@@ -19,6 +19,7 @@ from hivemind.providers.profiles import PROFILES
 from hivemind.proxy.server_protocol import ClientProtocol
 from hivemind.scheduler.invariants import Violation, violations
 from hivemind.settings import Settings
+from hivemind.settings.checks import checked
 from hivemind.world.snapshot import Snapshot
 from hivemind_mock.provider.serve import serving as serving_app
 
@@ -142,9 +143,7 @@ def settings_for(*upstreams: str, **values: Any) -> Settings:
     # A provider's name says which profile it has; all others aren't to be asked whether they are model servers.
     unnamed = {} if any(each.partition("=")[0] in PROFILES for each in upstreams) else {"profile": "generic"}
     values = {"upstream": upstreams, "port": 0, "allowed_hosts": HOSTS, **no_limits, **unnamed, **values}
-    # As `Settings(**values)`, which looks for environment variables and files besides.
-    made: Settings = Settings.__pydantic_validator__.validate_python(values, self_instance=Settings.__new__(Settings))
-    return made
+    return checked(values)
 
 
 @contextlib.asynccontextmanager

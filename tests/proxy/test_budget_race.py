@@ -14,6 +14,7 @@ from proxy.sdk import sdk_http
 
 from hivemind.host.proxy import Proxy
 from hivemind.prices import Prices
+from hivemind.records import replace
 from hivemind.scheduler.commands import SetBudget
 from hivemind.text.amounts import HEADER
 from hivemind_mock.provider.app import MockProvider
@@ -102,9 +103,8 @@ async def test_an_agent_is_warned_in_a_header() -> None:
 async def test_a_budget_in_dollars_has_prices_from_the_first_request_on() -> None:
     """Nothing is used that nobody could count."""
     async with mocked() as (_, running):
-        settings = running.proxy.settings.model_copy(
-            update={"budget": running.proxy.settings.budget.model_copy(update={"dollars": 0.0001})}
-        )
+        settings = running.proxy.settings
+        settings = replace(settings, budget=replace(settings.budget, dollars=0.0001))
         proxy = Proxy(settings, prices=Prices())
         await proxy.start()
         try:

@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from hivemind.host.proxy import Proxy
 from hivemind.lab.simulate.clock import run_virtual
 from hivemind.proxy.asgi import read_body
-from hivemind.settings import Settings
+from hivemind.settings.checks import checked
 from hivemind_mock.provider.answer import DROP
 from hivemind_mock.provider.inprocess import InProcessTransport
 
@@ -67,7 +67,7 @@ def play(stage: Stage, work: Work, **values: Any) -> None:
     async def main() -> None:
         clock = asyncio.get_running_loop().time
         free = {"rpm": 0, "tpm": 0, "max_concurrency": 10}
-        settings = Settings(upstream=("mock=http://mock.invalid",), **{**free, **values})
+        settings = checked({"upstream": ("mock=http://mock.invalid",), **free, **values})
         upstream = InProcessTransport(stage)
         proxy = Proxy(settings, transports={"mock": upstream}, rng=random.Random(3), wall=lambda: EPOCH + clock())
         await proxy.start()

@@ -91,7 +91,7 @@ def test_credentials_of_agents(read: Loader) -> None:
 
     def found(*argv: str, **given: str) -> dict[str, str]:
         credentials = read(*argv, **given).agents.credentials
-        return {name: token.get_secret_value() for name, token in credentials.items()}
+        return {name: token.reveal() for name, token in credentials.items()}
 
     table = '[agents.credentials]\nAlice = "a"\n"team b" = "b"\n'
     assert found(file=table) == {"Alice": "a", "team b": "b"}
@@ -228,6 +228,8 @@ def test_wrong_variable(read: Loader, name: str, value: str, line: str) -> None:
         ("[port]\nx = 1", "hivemind.toml port: must be a whole number from 0 to 65,535"),
         ("port = true", "hivemind.toml port: must be a whole number from 0 to 65,535"),
         ("host = 1", "hivemind.toml host: must be text"),
+        ("token = 1", "hivemind.toml token: must be text"),
+        ("[alerts]\nwebhook = []", "hivemind.toml [alerts] webhook: must be text"),
         ("upstream = [1]", "hivemind.toml upstream: must be text"),
         ("port = ", "hivemind.toml: not TOML: invalid value (at end of document)"),
     ],

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import SecretStr
 from trusted import trusted_settings
 
 from hivemind.errors import UsageError
+from hivemind.records import replace
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.settings import Settings, load
 from hivemind.settings.options import Option, options
+from hivemind.settings.sections import Secret
 from hivemind.settings.write import draft, write
 from hivemind.settings_file import NAME
 
@@ -150,7 +151,7 @@ def test_flags_and_variables_count(tmp_path: Path) -> None:
     settings = load(["--upstream", "http://127.0.0.1:7"], environ=via, cwd=tmp_path)
     assert (settings.upstream, settings.via, settings.port) == (
         ("http://127.0.0.1:7",),
-        SecretStr("http://127.0.0.1:8"),
+        Secret("http://127.0.0.1:8"),
         8765,
     )
     for argv, environ in ((["--config", NAME], {}), ([], {"HIVEMIND_CONFIG": NAME})):
@@ -174,7 +175,7 @@ def test_what_is_ignored_travels(tmp_path: Path) -> None:
     """A detached proxy and copies of the settings know it too."""
     (tmp_path / NAME).write_text("port = 1\n")
     settings = load([], environ={}, cwd=tmp_path)
-    for copy in (settings.model_copy(update={"port": 5}), pickle.loads(pickle.dumps(settings))):
+    for copy in (replace(settings, port=5), pickle.loads(pickle.dumps(settings))):
         assert copy.ignored == settings.ignored is not None
 
 

@@ -23,7 +23,7 @@ from hivemind.api_types import About, TaskState
 from hivemind.host import server
 from hivemind.host.proxy import Proxy
 from hivemind.scheduler.commands import Command
-from hivemind.settings import Settings
+from hivemind.settings.checks import checked
 from hivemind.tools.access import Caller, ProxyAccess
 from hivemind.tools.server import call_tool
 from hivemind.world.snapshot import Snapshot
@@ -82,7 +82,7 @@ class FakeProxy:
 @contextlib.asynccontextmanager
 async def served(folder: Path, **settings: Any) -> AsyncIterator[Proxy]:
     """A proxy on a socket of its own, before an upstream that answers everything at once."""
-    chosen = Settings(upstream=(LAB,), port=0, state_dir=folder / "state", **settings)
+    chosen = checked({"upstream": (LAB,), "port": 0, "state_dir": folder / "state", **settings})
     transport = httpx.MockTransport(lambda _: httpx.Response(200, json=ANSWER))
     proxy = Proxy(chosen, transports={"lab": transport})
     async with server.serve(proxy, chosen):

@@ -9,7 +9,6 @@ from types import ModuleType
 
 import httpx
 import pytest
-from pydantic import SecretStr
 from tools.kit import LAB, NAMES, all_eight, asks, over_http, refusal, said, served, token_of
 
 from hivemind.cli.main import main
@@ -18,6 +17,7 @@ from hivemind.host.proxy import Proxy
 from hivemind.scheduler.commands import SubmitTasks
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.settings import Settings
+from hivemind.settings.sections import Secret
 from hivemind.tools.http import BODY_LIMIT, MISSING
 
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
@@ -212,7 +212,7 @@ async def test_a_client_outlives_the_proxy(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    settings = Settings(upstream=(LAB,), port=port, state_dir=tmp_path, control_token=SecretStr("the-same-again"))
+    settings = Settings(upstream=(LAB,), port=port, state_dir=tmp_path, control_token=Secret("the-same-again"))
     proxy = Proxy(settings)
     async with contextlib.AsyncExitStack() as run:
         await run.enter_async_context(server.serve(proxy, settings))

@@ -14,6 +14,7 @@ from proxy.wire import ANSWER, PLAIN_BODY
 from hivemind.agent_names import KnownNames
 from hivemind.scheduler.commands import PauseAgent, Rejected, SetBudget, SetPriority, StopAgent
 from hivemind.scheduler.types import Priority
+from hivemind.settings.checks import checked_as
 from hivemind.settings.sections import AgentSettings
 from hivemind.wire.identity import Claims
 from hivemind.wire.request_head import RequestRefused
@@ -308,7 +309,7 @@ async def test_the_operator_may_do_what_an_agent_may_not() -> None:
 
 
 def claims_of(token: bytes | None = b"tok-9f8e7d6c") -> Claims:
-    return Claims(KnownNames(), AgentSettings.model_validate(CREDENTIALS), token)
+    return Claims(KnownNames(), checked_as(AgentSettings, CREDENTIALS), token)
 
 
 def test_a_run_has_a_token_of_its_own() -> None:

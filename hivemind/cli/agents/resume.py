@@ -46,7 +46,7 @@ from hivemind.errors import HiveMindError, UsageError
 from hivemind.records import replace
 from hivemind.scheduler.commands import ClaimTask, FinishTask, PauseAgent, Rejected, RetryTask
 from hivemind.scheduler.events import BudgetState
-from hivemind.settings import Settings, add_flags, forget_secrets, from_flags
+from hivemind.settings import Settings, add_flags, forget_secrets, from_flags, is_given
 from hivemind.settings.options import STARTING
 from hivemind.store.checkpoints import Checkpoint, Found, latest
 from hivemind.text.amounts import how_used, owner, raise_command
@@ -172,10 +172,11 @@ def _run(namespace: argparse.Namespace) -> int:
 def _proxy(namespace: argparse.Namespace, settings: Settings) -> client.ProxyClient:
     environ = dict(os.environ)
     if settings.control_token is not None:
-        environ[TOKEN_VARIABLE] = settings.control_token.get_secret_value()
+        environ[TOKEN_VARIABLE] = settings.control_token.reveal()
     if settings.state_dir is not None:
         environ[STATE_VARIABLE] = str(settings.state_dir)
-    only = None if "port" in settings.model_fields_set else only_proxy(_named(namespace))
+    placed = is_given("port", namespace, environ=os.environ, cwd=Path.cwd())
+    only = None if placed else only_proxy(_named(namespace))
     place = parse_address(_named(namespace) or only or local_url(settings.host, settings.port))
     file = getattr(namespace, "token_file", None)
     token = find_token(place, environ, None if file is None else Path(file))

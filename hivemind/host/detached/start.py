@@ -13,6 +13,7 @@ from pathlib import Path
 
 from hivemind.errors import BindError, HiveMindError, UsageError
 from hivemind.host.detached.order import DetachedOrder, Failed, Started, answer_in
+from hivemind.records import replace
 from hivemind.settings import FIRST_UPSTREAMS, Settings
 
 READY_WITHIN_S = 60.0
@@ -28,7 +29,7 @@ def completed(settings: Settings) -> Settings:
     Raises: UsageError: the file that was found names others, and isn't trusted.
     """
     settings.check_upstream()
-    return settings if settings.upstream else settings.model_copy(update={"upstream": FIRST_UPSTREAMS})
+    return settings if settings.upstream else replace(settings, upstream=FIRST_UPSTREAMS)
 
 
 async def start_detached(settings: Settings, settings_file: Path | None, environ: Mapping[str, str]) -> Started:
@@ -102,9 +103,7 @@ async def _all_of(process: subprocess.Popen[bytes]) -> bytes:
 def _absolute(settings: Settings) -> Settings:
     """The proxy has another working directory."""
     paths = {name: getattr(settings, name) for name in ("state_dir", "ca_file")}
-    return settings.model_copy(
-        update={name: path.expanduser().absolute() for name, path in paths.items() if path is not None}
-    )
+    return replace(settings, **{name: path and path.expanduser().absolute() for name, path in paths.items()})
 
 
 def _environment(environ: Mapping[str, str]) -> dict[str, str]:

@@ -228,7 +228,7 @@ async def run_load_test(
 
 
 def _open(target: LoadTarget, settings: Settings) -> Upstream:
-    via = settings.via.get_secret_value() if settings.via and not target.here else None
+    via = settings.via.reveal() if settings.via and not target.here else None
     ca_file = str(settings.ca_file) if settings.ca_file else None
     try:
         return open_upstream(target.url, via=via, ca_file=ca_file, timeouts=settings.timeouts(), max_idle=_CONNECTIONS)

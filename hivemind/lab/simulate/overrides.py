@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import asdict
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from hivemind.errors import UsageError
 from hivemind.lab.simulate.questions import Question, all_names, canonical, is_question, question
@@ -19,8 +18,10 @@ from hivemind.scheduler.commands import SetBudget, SetPriority
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.scheduler.types import Priority
+from hivemind.settings.checks import checked_as, one_checked
 from hivemind.settings.model import Settings
 from hivemind.settings.options import Option, find, number_given, options
+from hivemind.settings.sections import BadSetting
 from hivemind.text.amounts import parse_budget, shell_hint
 from hivemind.text.humanise import did_you_mean
 
@@ -42,7 +43,6 @@ _SYMBOLS: Mapping[str, str] = {
 _AGENT = re.compile(r"agent\.(?P<agent>.+)\.(?P<what>priority|budget)", re.IGNORECASE)
 _UNSET = ("unset", "default")
 _NONE = ("none", "off", "no")
-_NUMBERS = ConfigDict(allow_inf_nan=False)
 
 
 class Change(Struct, frozen=True):
@@ -211,8 +211,8 @@ def _value(option: Option, text: str) -> float | bool | str | None:
     elif option.choices or option.kind is bool:
         text = lowered
     try:
-        value: float | bool | str = _adapter(option.path).validate_python(number_given(option, text))
-    except ValidationError:
+        value: float | bool | str = one_checked(option.path, number_given(option, text))
+    except BadSetting:
         tail = f"; {_UNSET[0]}: the default applies" if option.default is None else ""
         raise UsageError(f"{option.key} {text[:40]}: must be {option.allowed}{tail}") from None
     return value
@@ -227,16 +227,6 @@ def _amount(text: str, *, dollars: bool) -> str:
     amount = wanted.dollars if dollars else wanted.tokens
     other = wanted.tokens if dollars else wanted.dollars
     return text if amount is None or other is not None or wanted.more or wanted.per else f"{amount!r}"
-
-
-@cache
-def _adapter(path: tuple[str, ...]) -> TypeAdapter[Any]:
-    model: type[BaseModel] = Settings
-    for part in path[:-1]:
-        model = model.model_fields[part].annotation  # type: ignore[assignment]  # a section is a model of its own
-    field = model.model_fields[path[-1]]
-    kind: Any = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
-    return TypeAdapter(kind, config=_NUMBERS)
 
 
 def _on_lane(lane: LaneConfig, section: str, key: str, value: Any) -> LaneConfig:
@@ -259,11 +249,10 @@ def _within(config: Config, section: str, key: str, value: Any) -> Config:
 
 
 def _check(section: str, part: Any, changes: str) -> None:
-    model: Any = Settings.model_fields[section].annotation
+    kind = type(getattr(Settings(), section))
     try:
-        model.model_validate({name: value for name, value in asdict(part).items() if name in model.model_fields})
-    except ValidationError as error:
-        (first, *_) = error.errors(include_url=False)
-        name = ".".join([section, *(str(each) for each in first["loc"])])
-        why = first["ctx"]["error"] if first["type"] == "value_error" else "is out of its range"
+        checked_as(kind, {name: value for name, value in asdict(part).items() if name in kind.__struct_fields__})
+    except BadSetting as error:
+        name = ".".join((section, *error.path))
+        why = error.why or "is out of its range"
         raise UsageError(f"{changes}: contradicts other settings: {name} {why}; change both") from None

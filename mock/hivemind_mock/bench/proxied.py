@@ -18,7 +18,7 @@ from hivemind.host.proxy import Proxy
 from hivemind.journal.codec import line_of
 from hivemind.journal.records import JournalBegan, JournalEnded
 from hivemind.scheduler.events import Event
-from hivemind.settings import Settings
+from hivemind.settings.checks import checked
 from hivemind.store.atomic import output_file
 from hivemind_mock.provider.inprocess import InProcessTransport
 
@@ -43,7 +43,7 @@ async def in_process(
 
     Raises: UsageError: the journal can't be written.
     """
-    settings = Settings(upstream=("mock=http://mock.invalid",), **_USUAL | changes)
+    settings = checked({"upstream": ("mock=http://mock.invalid",), **_USUAL, **changes})
     async with aclosing(InProcessTransport(mock)) as upstream:
         proxy = Proxy(settings, transports={"mock": upstream}, rng=random.Random(seed), wall=mock.wall)
         await proxy.start()
@@ -60,7 +60,7 @@ async def on_sockets(
 
     Raises: UsageError: the journal can't be written.
     """
-    settings = Settings(upstream=(f"mock={upstream_url}",), port=0, **_USUAL | changes)
+    settings = checked({"upstream": (f"mock={upstream_url}",), "port": 0, **_USUAL, **changes})
     proxy = Proxy(settings, rng=random.Random(seed))
     async with server.serve(proxy, settings, durable=False):
         with _recorded(proxy, journal, time.time):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TextIO, cast
 from hivemind import __version__
 from hivemind.console import Console, print_note
 from hivemind.errors import UsageError
+from hivemind.records import replace
 from hivemind_tui.loop.gc_pacing import Collector
 from hivemind_tui.program import preferences
 from hivemind_tui.program.headless import print_journal
@@ -54,7 +55,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Options
         raise UsageError("no upstream: say where requests go with --upstream https://api.anthropic.com, or try --demo")
     first_run = not settings.upstream
     if first_run:
-        settings = settings.model_copy(update={"upstream": FIRST_UPSTREAMS})
+        settings = replace(settings, upstream=FIRST_UPSTREAMS)
     settings.origins()
     return Options(settings, file, monitor=monitor, first_run=first_run)
 
@@ -100,7 +101,7 @@ def _remote(namespace: argparse.Namespace, settings: Settings, environ: Mapping[
     _refuse(others, "doesn't go with --attach, which shows a proxy that runs already")
     environ = dict(environ)
     if settings.control_token is not None:
-        environ["HIVEMIND_CONTROL_TOKEN"] = settings.control_token.get_secret_value()
+        environ["HIVEMIND_CONTROL_TOKEN"] = settings.control_token.reveal()
     if settings.state_dir is not None:
         environ["HIVEMIND_STATE_DIR"] = str(settings.state_dir)
     store = namespace.attach.strip().lower().startswith(STORES)

@@ -19,6 +19,7 @@ from msgspec import Struct, field
 from hivemind.console import Console
 from hivemind.errors import BindError, UsageError
 from hivemind.host.summary import Journal, journal_at, journal_of, soon_read, summary, wait_causes_of
+from hivemind.records import replace
 from hivemind.text.table import width
 from hivemind.waiting import wait_up_to
 from hivemind_tui.loop.gc_pacing import Collector
@@ -222,7 +223,7 @@ class _ProxySession(Struct):
 
     async def _start_demo(self) -> Local:
         world = await self.stack.enter_async_context(DemoSource(Demo()))
-        proxy, _ = await self._serve(self.options.settings.model_copy(update={"port": 0}), world)
+        proxy, _ = await self._serve(replace(self.options.settings, port=0), world)
         await self._begin(world, proxy)
         return Local(proxy, self.options.file)
 
@@ -232,7 +233,7 @@ class _ProxySession(Struct):
 
     async def _begin(self, world: DemoSource, proxy: Proxy) -> None:
         token = self.options.settings.token
-        path = "" if token is None else f"/token/{quote(token.get_secret_value(), safe='')}"
+        path = "" if token is None else f"/token/{quote(token.reveal(), safe='')}"
         await world.begin(proxy.address + path, proxy.apply)
         self.collector.settle()
 
@@ -256,6 +257,6 @@ class _ProxySession(Struct):
         except BindError:
             if world is None or not settings.port:
                 raise
-            return await self._serve(settings.model_copy(update={"port": 0}), world)
+            return await self._serve(replace(settings, port=0), world)
         self.running.append((proxy, world))
         return proxy, used

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from msgspec import Struct
 
 from hivemind.journal.files import DEMO_DAYS
+from hivemind.records import replace
 
 if TYPE_CHECKING:
     from hivemind.scheduler.commands import Command
@@ -50,10 +51,9 @@ class DemoSource:
         request that hangs doesn't hold the only slot."""
         url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         profile = settings.profile or "anthropic"
-        journal = settings.journal.model_copy(update={"keep_days": DEMO_DAYS})
-        aimd = settings.aimd.model_copy(update={"floor": settings.aimd.floor or 2.0})
-        changed = {"upstream": (f"mock={url}",), "profile": profile, "journal": journal, "aimd": aimd}
-        return settings.model_copy(update=changed)
+        journal = replace(settings.journal, keep_days=DEMO_DAYS)
+        aimd = replace(settings.aimd, floor=settings.aimd.floor or 2.0)
+        return replace(settings, upstream=(f"mock={url}",), profile=profile, journal=journal, aimd=aimd)
 
     async def begin(self, proxy_url: str, apply: Callable[[Command, str], object]) -> None:
         """Start the provider, and agents that use the proxy at this address; `apply` carries commands out there."""
