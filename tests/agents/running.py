@@ -35,6 +35,16 @@ PLAIN = {key: value for key, value in os.environ.items() if not key.upper().star
     "PATH": f"{_BIN}{os.pathsep}{os.environ['PATH']}"
 }
 """The environment, without what leads to any proxy, and with our programs in PATH."""
+ASK = """\
+import json, os, sys, urllib.request
+request = urllib.request.Request(
+    os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages",
+    json.dumps({"model": "claude-sonnet-4-5", "max_tokens": 99, "messages": []}).encode(),
+    {"x-api-key": "k", "content-type": "application/json"},
+)
+usage = json.load(urllib.request.urlopen(request))["usage"]
+used = usage["input_tokens"] + usage["output_tokens"]
+"""
 
 
 @dataclass

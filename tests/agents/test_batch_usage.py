@@ -6,17 +6,11 @@ from pathlib import Path
 
 import pytest
 from agents.batches import Kind, served
+from agents.running import ASK
 
-ASKS = """\
-import json, os, sys, urllib.request
-request = urllib.request.Request(
-    os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages",
-    json.dumps({"model": "claude-sonnet-4-5", "max_tokens": 99, "messages": []}).encode(),
-    {"x-api-key": "k", "content-type": "application/json"},
-)
-usage = json.load(urllib.request.urlopen(request))["usage"]
+ASKS = f"""{ASK}
 with open("journal", "a") as journal:
-    print(os.environ["HIVEMIND_TASK"], usage["input_tokens"] + usage["output_tokens"], file=journal)
+    print(os.environ["HIVEMIND_TASK"], used, file=journal)
 sys.exit(int(sys.argv[1]))
 """
 

@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from agents.running import at, before, ended, providing
+from agents.running import ASK, at, before, ended, providing
 from ports import unused_port
 from proxy.kit import client
 
@@ -26,17 +26,7 @@ gpt = openai.OpenAI(api_key="k").chat.completions.create(
 print(claude.usage.input_tokens + claude.usage.output_tokens + gpt.usage.total_tokens)
 """
 
-
-QUICK = """\
-import json, os, urllib.request
-request = urllib.request.Request(
-    os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages",
-    json.dumps({"model": "claude-sonnet-4-5", "max_tokens": 99, "messages": []}).encode(),
-    {"x-api-key": "k", "content-type": "application/json"},
-)
-usage = json.load(urllib.request.urlopen(request))["usage"]
-print(usage["input_tokens"] + usage["output_tokens"])
-"""
+QUICK = f"{ASK}print(used)\n"
 
 
 @pytest.mark.e2e

@@ -266,60 +266,21 @@ def _read_google(body: Object) -> ErrorShape:
     return ErrorShape(_text(error["message"]), error["code"])
 
 
-_STREAM: Object = {"stream": True}
+_CHAT: Object = {"model": "mock-1", "messages": _PROMPT}
 _GEMINI = "/v1beta/models/mock-1:"
+_GEMINI_PATHS = (f"{_GEMINI}generateContent", f"{_GEMINI}streamGenerateContent?alt=sse")
+_GEMINI_BODY: Object = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+_STREAM: tuple[Object, Object] = ({"stream": True}, {})
+_ANTHROPIC = (*_STREAM, _anthropic_error, _read_anthropic, b'event: ping\ndata: {"type": "ping"}\n\n')
+_OPENAI = (*_STREAM, _openai_error, _read_openai, b"\n")
+_OLLAMA = (lambda _, message: {"error": message}, lambda body: ErrorShape(_text(body["error"])))
 APIS = {
     api.name: api
     for api in (
-        Api(
-            "anthropic",
-            ("/v1/messages",) * 2,
-            {"model": "mock-1", "max_tokens": 100, "messages": _PROMPT},
-            _STREAM,
-            {},
-            _anthropic_error,
-            _read_anthropic,
-            b'event: ping\ndata: {"type": "ping"}\n\n',
-        ),
-        Api(
-            "openai_chat",
-            ("/v1/chat/completions",) * 2,
-            {"model": "mock-1", "messages": _PROMPT},
-            _STREAM,
-            {},
-            _openai_error,
-            _read_openai,
-            b"\n",
-        ),
-        Api(
-            "openai_responses",
-            ("/v1/responses",) * 2,
-            {"model": "mock-1", "input": "hi"},
-            _STREAM,
-            {},
-            _openai_error,
-            _read_openai,
-            b"\n",
-        ),
-        Api(
-            "google",
-            (f"{_GEMINI}generateContent", f"{_GEMINI}streamGenerateContent?alt=sse"),
-            {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]},
-            {},
-            {},
-            _google_error,
-            _read_google,
-            b"\n",
-        ),
-        Api(
-            "ollama",
-            ("/api/chat",) * 2,
-            {"model": "mock-1", "messages": _PROMPT},
-            {},
-            {"stream": False},
-            lambda _, message: {"error": message},
-            lambda body: ErrorShape(_text(body["error"])),
-            b" ",
-        ),
+        Api("anthropic", ("/v1/messages",) * 2, {**_CHAT, "max_tokens": 100}, *_ANTHROPIC),
+        Api("openai_chat", ("/v1/chat/completions",) * 2, _CHAT, *_OPENAI),
+        Api("openai_responses", ("/v1/responses",) * 2, {"model": "mock-1", "input": "hi"}, *_OPENAI),
+        Api("google", _GEMINI_PATHS, _GEMINI_BODY, {}, {}, _google_error, _read_google, b"\n"),
+        Api("ollama", ("/api/chat",) * 2, _CHAT, {}, {"stream": False}, *_OLLAMA, b" "),
     )
 }

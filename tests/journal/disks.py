@@ -4,12 +4,30 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 from hivemind.journal.codec import events_of
 from hivemind.journal.write.segment import Closed, JournalPart
 from hivemind.scheduler.events import Event, Granted, LaneReleased
+
+
+@contextmanager
+def mounted(folder: Path, size: str) -> Iterator[Path]:
+    """A file system of that size in a new folder."""
+    folder.mkdir(mode=0o700, parents=True)
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("only root may mount a small file system")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
 
 
 class Disk:

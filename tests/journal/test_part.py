@@ -6,11 +6,11 @@ import errno
 import fcntl
 import os
 import stat
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from journal.disks import mounted
 
 from hivemind.journal.write.segment import Closed, JournalPart
 from hivemind.store.locks import is_held
@@ -21,17 +21,8 @@ REAL_WRITE = os.write
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Path]:
     """A file system of 16 kB."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", folder], capture_output=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip("only root may mount a small file system")
-    try:
+    with mounted(tmp_path / "small", "16k") as folder:
         yield folder
-    finally:
-        subprocess.run(["umount", "-l", folder], check=True)
 
 
 def test_rights(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import subprocess
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from control import processes
+from journal.disks import mounted
 from store.provider import Fleet, providing
 
 from hivemind.journal.read.reader import Journal, open_journal
@@ -120,15 +120,8 @@ async def test_parts(tmp_path: Path) -> None:
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Path]:
     """A file system of a megabyte."""
-    folder = tmp_path / "state" / "journals"
-    folder.mkdir(parents=True, mode=0o700)
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "tmpfs", str(folder)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("only root may mount a small file system")
-    try:
+    with mounted(tmp_path / "state" / "journals", "1m") as folder:
         yield folder
-    finally:
-        subprocess.run(["umount", "-l", folder], check=True)
 
 
 async def test_a_full_disk(tmp_path: Path, small: Path) -> None:

@@ -7,11 +7,11 @@ import contextlib
 import gzip
 import logging
 import zlib
-from collections.abc import AsyncIterator
 
 import pytest
 from proxy.kit import Raw, between, healths_until, raw, request
 from proxy.wire import ANSWER, HELLO, JSON, MESSAGE_START, MESSAGE_STOP, PLAIN_BODY, SSE, STREAM_BODY, chunk, head, http
+from waiting import Turns
 
 from hivemind.providers import encoding
 from hivemind.providers.encoding import Decoder
@@ -41,19 +41,18 @@ def _limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoding.decoder_for, "__defaults__", (LIMIT,))
 
 
-class Work:
+class Work(Turns):
     """How many bytes were unpacked, split and looked at in each turn of the loop."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.turns: list[int] = []
-        self._now = 0
+        super().__init__()
         for cls, name in ((Outline, "feed"), (SseSplitter, "feed")):
             self._count_input(monkeypatch, cls, name)
         through = Decoder._through
 
         def counting(decoder: Decoder, stage: int, data: bytes) -> object:
             for piece in through(decoder, stage, data):
-                self._now += len(piece)
+                self.now += len(piece)
                 yield piece
 
         monkeypatch.setattr(Decoder, "_through", counting)
@@ -62,29 +61,10 @@ class Work:
         method = getattr(cls, name)
 
         def counting(each: object, data: bytes) -> object:
-            self._now += len(data)
+            self.now += len(data)
             return method(each, data)
 
         monkeypatch.setattr(cls, name, counting)
-
-    @property
-    def most(self) -> int:
-        """Bytes of the turn that took most."""
-        return max(self.turns)
-
-    @contextlib.asynccontextmanager
-    async def watched(self) -> AsyncIterator[None]:
-        async def tick() -> None:
-            while True:
-                await asyncio.sleep(0)
-                self.turns.append(self._now)
-                self._now = 0
-
-        ticking = asyncio.create_task(tick())
-        try:
-            yield
-        finally:
-            ticking.cancel()
 
 
 async def asked(client: Raw, *sent: bytes) -> bytes:
@@ -136,7 +116,7 @@ async def test_many_at_once_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
         await asyncio.gather(*(asked(client, sent) for client in clients))
         assert len(upstream.requests) == 3
     assert work.most <= AT_ONCE
-    assert sum(bytes_ > 0 for bytes_ in work.turns) > 3 * 24
+    assert work.turns > 3 * 24
 
 
 @pytest.mark.usefixtures("_limit")

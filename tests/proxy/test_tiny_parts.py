@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from proxy.kit import Raw, Seen, between, healths_until, raw, request
 from proxy.wire import ANSWER, END, HELLO, MESSAGE, PLAIN_BODY, SSE, STREAM_BODY, WORLD, chunk, head, http
+from waiting import Turns
 
 from hivemind.proxy import server_protocol
 from hivemind.proxy.server_protocol import SMALLEST_CHUNK, TINY_CHUNKS, ClientProtocol
@@ -25,8 +26,6 @@ AT_ONCE = 2 * (TURN_PARTS + SLICE // 6)
 """Chunks that may be parsed in one turn, whose least size with their framing is six bytes."""
 MANY = 16
 CHUNKED = b"POST %b HTTP/1.1\r\nhost: x\r\nx-api-key: k\r\ntransfer-encoding: chunked\r\n\r\n" % MESSAGES.encode()
-
-
 BOTH = pytest.mark.parametrize(
     "extension", [pytest.param(b"", id="bare", marks=pytest.mark.slow), pytest.param(b";a=bcdefgh", id="extensions")]
 )
@@ -38,11 +37,11 @@ def cut(body: bytes, size: int = 1, extension: bytes = b"") -> bytes:
     return b"".join(b"%x%b\r\n%b\r\n" % (len(part), extension, part) for part in parts)
 
 
-class Turns:
+class Chunks(Turns):
     """How many chunks were parsed in each turn of the loop, of clients and of upstreams."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.most = self._now = 0
+        super().__init__()
         for protocol in (ClientProtocol, Connection):
             self._count(monkeypatch, protocol)
 
@@ -50,29 +49,16 @@ class Turns:
         method: Callable[[Any], None] = protocol.on_chunk_header
 
         def counting(connection: object) -> None:
-            self._now += 1
+            self.now += 1
             method(connection)
 
         monkeypatch.setattr(protocol, "on_chunk_header", counting)
-
-    @contextlib.asynccontextmanager
-    async def watched(self) -> AsyncIterator[None]:
-        async def tick() -> None:
-            while True:
-                await asyncio.sleep(0)
-                self.most, self._now = max(self.most, self._now), 0
-
-        ticking = asyncio.create_task(tick())
-        try:
-            yield
-        finally:
-            ticking.cancel()
 
 
 @BOTH
 async def test_endless_bodies_in_tiny_chunks(extension: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is refused in the provider's form; sixteen of them take no more of a turn than one."""
-    turns, piece = Turns(monkeypatch), cut(b"a" * 20_000, 1, extension)
+    turns, piece = Chunks(monkeypatch), cut(b"a" * 20_000, 1, extension)
     monkeypatch.setattr(server_protocol, "TINY_CHUNKS", 8 << 10)
 
     async def endless(direct: Raw) -> tuple[int, dict[str, object]]:
@@ -140,7 +126,7 @@ async def test_a_body_with_a_length_in_tiny_segments() -> None:
 @BOTH
 async def test_an_answer_in_tiny_chunks(extension: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stream is never refused for it, however long: it arrives whole, read a little in each turn."""
-    turns, stream = Turns(monkeypatch), b"".join([*MESSAGE[:2], *[HELLO, WORLD] * 300, *MESSAGE[-3:]])
+    turns, stream = Chunks(monkeypatch), b"".join([*MESSAGE[:2], *[HELLO, WORLD] * 300, *MESSAGE[-3:]])
     answer = head(SSE) + cut(stream, 1, extension) + END
     async with between([answer]) as (running, _), contextlib.AsyncExitStack() as stack, turns.watched():
 
