@@ -28,6 +28,7 @@ from hivemind.host.model_servers import ModelServers
 from hivemind.host.processes import Processes
 from hivemind.host.runs import Runs
 from hivemind.host.watch import Watch
+from hivemind.journal.files import DEMO_FOLDER
 from hivemind.journal.records import JournalBegan
 from hivemind.journal.write.bodies import Bodies
 from hivemind.journal.write.recorder import WAITING_MOST, Recorder, RecorderLimits
@@ -327,30 +328,16 @@ class Proxy:
             what = "so this run can't be looked at later; choose another folder with --state-dir"
             _log.warning("no journal can be written (%s: %s), %s", error.filename or folder, error.strerror, what)
             return None
-        keeping = Retention(given.keep_days * 24 * _HOUR_S, given.keep_mb << 20)
-        began = JournalBegan(
-            engine.now(),
-            wall(),
-            name,
-            1,
-            f"hivemind {__version__}",
-            self.address,
-            self._routes.names,
-            settings.scheduler_config(),
-            given.bodies,
-            fleet=settings.fleet is not None,
-            machine=machine(),
-            alert_limits=settings.alerts.limits(),
+        keeping = Retention(
+            given.keep_days * 24 * _HOUR_S, given.keep_mb << 20, 0 if folder.name == DEMO_FOLDER else 10
         )
+        part_one = engine.now(), wall(), name, 1, f"hivemind {__version__}", self.address, self._routes.names
+        config, fleet, alerts = settings.scheduler_config(), settings.fleet is not None, settings.alerts.limits()
+        began = JournalBegan(*part_one, config, given.bodies, fleet=fleet, machine=machine(), alert_limits=alerts)
         waiting = _WAITING_WITH_BODIES if given.bodies else WAITING_MOST
-        recorder = Recorder(
-            Writer(part, tidy=functools.partial(prune, keeping=keeping, wall=wall)),
-            began,
-            RecorderLimits(given.max_mb << 20, given.max_hours * _HOUR_S, waiting),
-            take=engine.world.take,
-            publish=engine.publish,
-            wall=wall,
-        )
+        limits = RecorderLimits(given.max_mb << 20, given.max_hours * _HOUR_S, waiting)
+        writer = Writer(part, tidy=functools.partial(prune, keeping=keeping, wall=wall))
+        recorder = Recorder(writer, began, limits, take=engine.world.take, publish=engine.publish, wall=wall)
         engine.hooks.record = recorder.record if self._telemetry is None else _both(recorder, self._telemetry)
         return recorder
 

@@ -192,7 +192,7 @@ class JournalSettings(Section, frozen=True):
     max_hours: Annotated[float, Gt(0), Le(8_760)] = 24.0
     """So is one that is older."""
     keep_days: Annotated[float, Gt(0), Le(36_500)] = 14.0
-    """Older ones are removed."""
+    """Older ones are removed, but for the last ten files."""
     keep_mb: Annotated[int, Ge(1), Le(16_777_216)] = 2_048
     """All journals together, in MiB; beyond that the oldest are removed."""
 

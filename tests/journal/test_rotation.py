@@ -55,13 +55,27 @@ def test_a_file_where_the_folder_would_be(tmp_path: Path) -> None:
 
 
 def test_old_ones_go(tmp_path: Path) -> None:
-    """With what was made of them; other files aren't touched."""
+    """With what was made of them, and those that a kill or a full disk left empty; other files aren't touched,
+    nor is an empty one that another proxy has just made."""
     part = JournalPart(tmp_path / "new.jsonl")
+    file(tmp_path, "empty.jsonl", 0.5, 0)
+    file(tmp_path, "made.jsonl", 0, 0)
     for name in ("old.jsonl", "old.2.jsonl", "old.jsonl.index", "notes.txt", "proxy-1.db"):
         file(tmp_path, name, 15)
     file(tmp_path, "young.jsonl", 13)
     prune(part.path, PLENTY, lambda: WALL)
-    assert left(tmp_path) == ["new.jsonl", "notes.txt", "proxy-1.db", "young.jsonl"]
+    assert left(tmp_path) == ["made.jsonl", "new.jsonl", "notes.txt", "proxy-1.db", "young.jsonl"]
+    part.close()
+
+
+def test_a_clock_that_is_years_ahead(tmp_path: Path) -> None:
+    """It makes everything old, so the newest stay whatever their age, though no more of them than there is room for."""
+    part = JournalPart(tmp_path / "new.jsonl")
+    for days in (4, 3, 2, 1):
+        file(tmp_path, f"d{days}.jsonl", days, 300)
+    for room, kept in ((1 << 30, ["d1.jsonl", "d2.jsonl", "d3.jsonl"]), (600, ["d1.jsonl", "d2.jsonl"])):
+        prune(part.path, Retention(14 * DAY_S, room, newest=3), lambda: WALL + 1_000 * DAY_S)
+        assert left(tmp_path) == [*kept, "new.jsonl"]
     part.close()
 
 

@@ -19,6 +19,8 @@ from hivemind.store.locks import is_held
 _log = logging.getLogger(__name__)
 _NAMES_TRIED = 1000
 _LOCK_TRIES, _LOCK_AGAIN_S = 100, 0.001
+_EMPTY_S = 60
+"""A part that nothing was written to for so long isn't one that its writer is about to lock."""
 _WORTH = 64 << 10
 """Bytes that a file took at least, for another to be begun where no file may be larger."""
 
@@ -137,19 +139,22 @@ class Retention(Struct, frozen=True):
     max_age_s: float
     max_bytes: int
     """All of them together."""
+    newest: int = 0
+    """So many parts are never too old: a clock that is years ahead would make all of them so."""
 
 
 def prune(writing: Path, keeping: Retention, wall: Callable[[], float]) -> None:
-    """Remove what is too old or too much from the folder of the part that is being written, the oldest first; nothing
-    of a journal that another program writes."""
+    """Remove what is too old or too much from the folder of the part that is being written, the oldest first, and parts
+    of which nothing was written before a kill; nothing of a journal that another program writes, or has just made."""
     try:
         removable, total = _parts_beside(writing)
     except OSError as error:
         _log.warning("old journals in %s can't be removed (%s)", writing.parent, error.strerror)
         return
-    oldest = wall() - keeping.max_age_s
-    for changed, path, size in sorted(removable):
-        if changed >= oldest and total <= keeping.max_bytes:
+    oldest, settled = wall() - keeping.max_age_s, wall() - _EMPTY_S
+    for newer, (changed, path, size) in zip(reversed(range(len(removable))), sorted(removable), strict=True):
+        fits = total <= keeping.max_bytes and (changed >= oldest or newer < keeping.newest)
+        if fits if size else changed > settled:
             continue
         try:
             # With the index that was made of it.
