@@ -21,7 +21,7 @@ DRAFT_OLD_S = 3600.0
 def written_whole(path: Path, mode: int = 0o600) -> Iterator[IO[bytes]]:
     """A file to write to, which replaces what is at the path once it is closed without an error.
 
-    Old drafts of the same file, which a kill leaves, are removed. Raises: OSError.
+    Old drafts of the same file, which a kill leaves, are removed. Raises: OSError, which names the file.
     """
     beginning = f".{path.name[:200]}."
     draft = path.with_name(f"{beginning}{secrets.token_hex(4)}{DRAFT_SUFFIX}")
@@ -29,6 +29,9 @@ def written_whole(path: Path, mode: int = 0o600) -> Iterator[IO[bytes]]:
         with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             yield file
         draft.replace(path)
+    except OSError as error:
+        error.filename = error.filename or str(path)  # a write to a full disk names none
+        raise
     finally:
         draft.unlink(missing_ok=True)
         with suppress(OSError), os.scandir(path.parent) as entries:

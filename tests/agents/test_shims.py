@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -183,6 +184,14 @@ def test_settings_files_do_not_pile_up(machine: Machine) -> None:
     os.utime(file, (1, 1))
     machine.environ()
     assert list(folder.glob("*-claude.json")) == []
+
+
+def test_a_full_disk(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run goes on without shims, and none is left that isn't whole."""
+    machine.install("codex")
+    monkeypatch.setattr(Path, "write_text", Mock(side_effect=OSError(28, "No space left on device")))
+    assert shims_for(machine.state, str(machine.bin)) is None
+    assert list((machine.state / "shims").iterdir()) == []
 
 
 def test_no_folder_for_shims(machine: Machine) -> None:

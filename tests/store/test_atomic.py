@@ -41,9 +41,12 @@ def test_drafts_of_killed_programs_go(tmp_path: Path, name: str) -> None:
 
 
 def test_a_write_that_fails_changes_nothing(tmp_path: Path) -> None:
-    """The file is what it was, and there is no draft."""
+    """The file is what it was, and there is no draft; the system's error names it."""
     path = tmp_path / "file"
     path.write_text("before")
     with pytest.raises(ZeroDivisionError), written_whole(path) as file:
         file.write(b"half" * (1 // 0))
+    with pytest.raises(OSError, match="full") as caught, written_whole(path):
+        raise OSError(28, "full")  # as the system raises it, without a name
+    assert caught.value.filename == str(path)
     assert (path.read_text(), os.listdir(tmp_path)) == ("before", ["file"])

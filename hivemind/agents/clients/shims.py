@@ -52,13 +52,13 @@ def _make(folder: Path, names: list[str]) -> None:
     draft = Path(tempfile.mkdtemp(dir=folder.parent))
     words = " ".join(quoted("bash", word) for word in (*START, str(folder)))
     start = f'exec {words} "${{LC_CTYPE-}}"'
-    for name in names:
-        (draft / name).write_text(f'#!/bin/sh\n{start} {name} "$@"\n', "utf-8", "surrogateescape")
-        (draft / name).chmod(0o700)
-    (draft / shim.MARK).touch()
     try:
+        for name in names:
+            (draft / name).write_text(f'#!/bin/sh\n{start} {name} "$@"\n', "utf-8", "surrogateescape")
+            (draft / name).chmod(0o700)
+        (draft / shim.MARK).touch()
         draft.rename(folder)
-    except OSError:
+    except OSError:  # the disk is full, too
         shutil.rmtree(draft)
         if not folder.is_dir():  # else another runner has just made it
             raise
