@@ -70,6 +70,8 @@ class BodyBudget:
                 part = message.get("body", b"")
             size = 0
             return body.getvalue()
+        except MemoryError:
+            raise self._full("the system gives no more memory") from None
         finally:
             self.used -= size
 
@@ -101,15 +103,13 @@ class BodyBudget:
             text = f"the request body is larger than {self._largest >> 20} MiB (max_body_mb)"
             raise RequestRefused(413, text, "request_too_large")
         if self.used + more > self._total:
-            self._log_full()
-            text = f"the requests in flight and in the queue hold {self._total >> 20} MiB already (max_bodies_mb)"
-            raise RequestRefused(503, text, "bodies_full", RETRY_AFTER_S)
+            raise self._full(f"max_bodies_mb allows {self._total >> 20}")
 
-    def _log_full(self) -> None:
+    def _full(self, why: str) -> RequestRefused:
+        """Return what refuses a body for which there is no room, and log that once a minute."""
+        held = f"hold {self.used >> 20} MiB, and {why}"
         now = asyncio.get_running_loop().time()
         if now - self._logged_at >= _LOG_EVERY_S:
             self._logged_at = now
-            _log.warning(
-                "request bodies hold %d MiB, as much as max_bodies_mb allows; those that don't fit are answered 503",
-                self.used >> 20,
-            )
+            _log.warning("request bodies %s; those that don't fit are answered 503", held)
+        return RequestRefused(503, f"the requests in flight and in the queue {held}", "bodies_full", RETRY_AFTER_S)

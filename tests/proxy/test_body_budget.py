@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from unittest.mock import Mock
 
 import pytest
 from proxy.kit import Hang, Raw, Running, between, raw, request
 from proxy.wire import ANSWER, chunk
 
-from hivemind.proxy import server_protocol
+from hivemind.proxy import body_budget, server_protocol
 from hivemind.proxy.body_budget import BodyBudget
 from hivemind.wire.request_head import RequestRefused
 
@@ -115,6 +116,17 @@ async def test_no_room_for_the_rest() -> None:
             assert (status, "max_bodies_mb" in message, used(proxy)) == (503, True, MIB)
         await proxy.until(lambda world: not world.slots)
         assert used(proxy) == 0
+
+
+async def test_no_memory(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """A body for which the system has none, as under `ulimit -v`, is told to come again in its API's format."""
+    monkeypatch.setattr(body_budget, "BytesIO", Mock(**{"return_value.write.side_effect": MemoryError}))
+    async with between([ANSWER], max_body_mb=1) as (proxy, upstream), raw(proxy.port) as direct:
+        await direct.send(request(MESSAGES, b"x" * (MIB // 2)))
+        status, headers, message = await refusal(direct)
+        assert (status, b"retry-after" in headers, "no more memory" in message) == (503, True, True)
+        assert (used(proxy), upstream.requests) == (0, [])
+    assert [each.levelname for each in caplog.records] == ["WARNING"]
 
 
 async def test_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
