@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _UNSENT = 128 << 10
 """Bytes that the system takes for a client before earlier ones are sent; it would take megabytes otherwise."""
 BACKLOG = 2048
+_CLIENT_GONE_S = 600
+"""When a client whose machine answers nothing is gone; a laptop may sleep for less."""
 
 
 def bind(host: str, port: int) -> list[socket.socket]:
@@ -45,7 +47,7 @@ def _bound(family: int, address: tuple[Any, ...]) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named, else asyncio leaves Nagle on
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        enable_keepalive(sock)  # accepted sockets inherit it
+        enable_keepalive(sock, _CLIENT_GONE_S)  # accepted sockets inherit it
         # Where the system knows it: what a client doesn't read stays with the upstream, not in this machine's memory.
         if (option := getattr(socket, "TCP_NOTSENT_LOWAT", None)) is not None:
             sock.setsockopt(socket.IPPROTO_TCP, option, _UNSENT)

@@ -123,10 +123,7 @@ class PlainTap(Struct):
 
     ends: tuple[bytes, ...] = ()
     """The form of its events is unknown."""
-
-    @property
-    def is_between(self) -> bool:
-        return False
+    is_between: bool = False
 
     def feed(self, data: bytes) -> Steps | None:
         self.state.content_started |= self._inner is None or not self.state.watches

@@ -219,10 +219,8 @@ class ArraySplitter(Struct):
     _objects: int = 0
     _first: bytes = b""
     """The first byte that isn't white space."""
-
-    @property
-    def is_between(self) -> bool:
-        return False  # a comma doesn't end an object
+    is_between: bool = False
+    """Never: a comma doesn't end an object."""
 
     @property
     def is_document(self) -> bool:

@@ -345,6 +345,7 @@ class WholeTap:
     __slots__ = ("_decoder", "_kept", "_outline", "_parts", "_reader", "state")
 
     ends: tuple[bytes, ...] = ()
+    is_between = False
 
     def __init__(self, reader: Reader, decoder: Decoder | None) -> None:
         self.state = reader.state
@@ -353,10 +354,6 @@ class WholeTap:
         self._parts: list[bytes] = []
         self._kept = 0
         self._outline: Outline | None = None
-
-    @property
-    def is_between(self) -> bool:
-        return False
 
     def feed(self, data: bytes) -> Steps | None:
         self.state.content_started = True

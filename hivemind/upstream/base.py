@@ -7,7 +7,7 @@ The errors distinguish every ending::
 
     UpstreamError
      ├── ConnectFailed      never reached the upstream: refused, no route, DNS, TLS, connect timeout
-     │    └── NotTrusted    the peer's certificate isn't accepted
+     │    └── NotTrusted    the peer's certificate isn't accepted, or it has none
      ├── Disconnected       sent, but the connection ended before a response head
      ├── UpstreamTimeout    sent, but no head (or no further byte) came in the time allowed
      └── Truncated          the head came; the body ended before its end
@@ -28,6 +28,8 @@ from msgspec import Struct
 
 Headers = list[tuple[bytes, bytes]]
 _LONGEST = 200
+_NO_TLS = "WRONG_VERSION_NUMBER"
+"""OpenSSL's reason where what comes isn't TLS."""
 
 
 class UpstreamError(Exception):
@@ -48,7 +50,7 @@ class ConnectFailed(UpstreamError):
 
 
 class NotTrusted(ConnectFailed):
-    """The upstream's certificate isn't accepted. A retry is safe, but useless until that is fixed."""
+    """The upstream's certificate isn't accepted, or it has none. A retry is safe, but useless until that is fixed."""
 
 
 class Disconnected(UpstreamError):
@@ -201,6 +203,8 @@ def describe(exc: BaseException) -> str:
     match exc:
         case ssl.SSLCertVerificationError():
             return f"certificate not accepted: {exc.verify_message}"
+        case ssl.SSLError() if exc.reason == _NO_TLS:
+            return "TLS failed: what answers speaks none; is its URL http://?"
         case ssl.SSLError():
             # OpenSSL's reasons are constants: `WRONG_VERSION_NUMBER`.
             return f"TLS failed: {one_line(exc.reason or str(exc)).lower().replace('_', ' ')}"
@@ -215,10 +219,11 @@ def describe(exc: BaseException) -> str:
 
 
 def is_untrusted(exc: BaseException | None) -> bool:
-    """Return whether the root cause is a certificate that wasn't accepted; httpx wraps it twice."""
-    while exc is not None and not isinstance(exc, ssl.SSLCertVerificationError):
+    """Return whether the root cause is a certificate that wasn't accepted, or plain text where TLS was expected; httpx
+    wraps it twice."""
+    while exc is not None and not isinstance(exc, ssl.SSLError):
         exc = exc.__cause__ or exc.__context__
-    return exc is not None
+    return isinstance(exc, ssl.SSLCertVerificationError) or getattr(exc, "reason", None) == _NO_TLS
 
 
 def one_line(text: str) -> str:

@@ -45,7 +45,10 @@ waiting than its backlog holds (mlx_lm.server's is 5) drops further ones, which 
 second, then after two more. Elsewhere a connection may take that long."""
 _TURNS = 3
 """Turns of the loop until it surely has seen that a connection stands, after it was held up for longer than that."""
-_KEEPALIVE_IDLE_S = 60
+_SILENT_S, _PROBES = 60, 9
+"""When the kernel begins to probe a silent connection, and how often it does (Linux's default)."""
+_GONE_S = 120
+"""An upstream whose machine answers nothing for so long is gone: what hasn't begun to be answered is sent again."""
 
 
 class NativeUpstream:
@@ -140,7 +143,8 @@ class NativeUpstream:
         loop = asyncio.get_running_loop()
         origin = self._origin
         sock = await self._reach(await _addresses(origin, loop), loop)
-        enable_keepalive(sock)
+        # A server at home that computes may take in nothing meanwhile, so that the rest of a long prompt waits.
+        enable_keepalive(sock, _GONE_S, always_read=not self._is_home)
         await loop.create_connection(
             lambda: connection, sock=sock, ssl=self._context, server_hostname=origin.host if origin.tls else None
         )
@@ -189,14 +193,16 @@ async def _addresses(origin: Origin, loop: asyncio.AbstractEventLoop) -> Sequenc
     return known or await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
 
 
-def enable_keepalive(sock: socket.socket) -> None:
+def enable_keepalive(sock: socket.socket, gone_s: int, *, always_read: bool = False) -> None:
     """Have the kernel probe a silent connection: routers drop idle ones while a model thinks for minutes,
-    and a client that lost its power never closes its own."""
+    and a client that lost its power never closes its own. It is closed once no probe was answered for `gone_s`, and
+    with `always_read` no data; else data waits for 15 min on Linux, and for one that is suspended as long as it is."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name in ("TCP_KEEPIDLE", "TCP_KEEPALIVE", "TCP_KEEPINTVL"):
-        option = getattr(socket, name, None)  # Linux and macOS name the first differently.
+    values = {"TCP_KEEPIDLE": _SILENT_S, "TCP_KEEPALIVE": _SILENT_S, "TCP_KEEPINTVL": (gone_s - _SILENT_S) // _PROBES}
+    for name, value in (values | {"TCP_USER_TIMEOUT": gone_s * 1000} if always_read else values).items():
+        option = getattr(socket, name, None)  # Linux and macOS name the first differently, and only Linux has the last
         if option is not None:
-            sock.setsockopt(socket.IPPROTO_TCP, option, _KEEPALIVE_IDLE_S)
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def client_context(ca_file: str | None = None) -> ssl.SSLContext:

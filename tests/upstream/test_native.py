@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 from typing import Any
+from unittest.mock import AsyncMock
 
 import aiohappyeyeballs
 import pytest
@@ -287,6 +288,26 @@ async def test_hundreds_of_cancelled_requests_leave_nothing_open(native: Opener)
 async def whole_post(upstream: Upstream) -> bytes:
     """One request from beginning to end."""
     return await whole(await post(upstream))
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="Linux alone has it")
+@pytest.mark.parametrize(("host", "unanswered_ms"), [("127.0.0.1", 0), ("192.0.2.1", 120_000)])
+async def test_an_upstream_that_is_gone_without_a_word(
+    native: Opener, monkeypatch: pytest.MonkeyPatch, host: str, unanswered_ms: int
+) -> None:
+    """The system notices it within two minutes, by probes, and by a request that nobody acknowledges; but at home a
+    server that computes may read on much later."""
+    async with serving(answering(OK)) as server:
+        here = socket.create_connection(("127.0.0.1", server.port))
+        here.setblocking(False)
+        monkeypatch.setattr(aiohappyeyeballs, "start_connection", AsyncMock(return_value=here))
+        await whole_post(native(f"http://{host}:{server.port}"))
+        names = "TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT", "TCP_USER_TIMEOUT"
+        idle, between, probes, unanswered = (
+            here.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in names
+        )
+        assert here.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert (idle + between * probes <= 120, unanswered) == (True, unanswered_ms)
 
 
 @pytest.mark.parametrize(("host", "connects"), [("127.0.0.1", True), ("192.168.0.9", True), ("192.0.2.1", False)])
