@@ -22,8 +22,6 @@ for _ in range(int(sys.argv[1])):
         sys.exit(error.code == 400 and 3)
     print(usage["input_tokens"] + usage["output_tokens"])
 """
-
-
 UNCOUNTED = """\
 import json, os, urllib.request
 request = urllib.request.Request(

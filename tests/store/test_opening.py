@@ -198,6 +198,7 @@ async def test_a_file_that_is_replaced(tmp_path: Path, caplog: pytest.LogCapture
         (False, True),
     ]
     assert store.path.read_bytes() == b""
+    store._connection.close()  # which the process's end does: it removes SQLite's log by name, which is the other's now
 
 
 @pytest.mark.parametrize("folder", [False, True], ids=["the file", "its folder"])

@@ -126,6 +126,7 @@ async def test_the_end(on: On, caplog: pytest.LogCaptureFixture) -> None:
     writer.put(batch(agent()))
     writer.close(clean=True)
     assert told(caplog)[-1] == f"the last changes couldn't be written to {writer.path}"
+    writer._connection.close()
 
 
 def test_whoever_waited_on_a_loop_that_is_gone(on: On) -> None:
