@@ -68,30 +68,13 @@ def test_csv(tmp_path: Path) -> None:
     """A row a request, with what it waited, took, used and cost."""
     found = rows(exported(tmp_path, run(), "csv"))
     assert [row["agent"] for row in found] == ["alice", "bob"]
+    tokens = {"input": "1000", "cache_read": "500", "cache_write": "0", "output": "200", "cache_write_1h": "0"}
     assert found[1] == {
-        "arrived": "2026-11-21T18:23:51.000Z",
-        "agent": "bob",
-        "client": "claude-code",
-        "model": "claude-sonnet-4-5",
-        "priority": "normal",
-        "stream": "yes",
-        "path": PATH,
-        "lane": LANE,
-        "end": "answered",
-        "status": "200",
-        "attempts": "2",
-        "waited_s": "2.000",
-        "ttft_s": "0.500",
-        "duration_s": "3.000",
-        "input_tokens": "1000",
-        "cache_read_tokens": "500",
-        "cache_write_tokens": "0",
-        "output_tokens": "200",
-        "cache_write_1h_tokens": "0",
-        "estimated_tokens": "0",
-        "dollars": "0.006150",
-        "faults": "429 rate_limited",
-        "tier": "",
+        **{"arrived": "2026-11-21T18:23:51.000Z", "agent": "bob", "client": "claude-code"},
+        **{"model": "claude-sonnet-4-5", "priority": "normal", "stream": "yes", "path": PATH, "lane": LANE},
+        **{"end": "answered", "status": "200", "attempts": "2", "faults": "429 rate_limited"},
+        **{"waited_s": "2.000", "ttft_s": "0.500", "duration_s": "3.000", "dollars": "0.006150", "tier": ""},
+        **{f"{kind}_tokens": count for kind, count in (tokens | {"estimated": "0"}).items()},
     }
 
 
@@ -144,12 +127,19 @@ def test_har_bodies(tmp_path: Path) -> None:
     assert first["request"]["url"] == "https://api.anthropic.com/v1/messages?beta=true"
     assert first["request"]["queryString"] == [{"name": "beta", "value": "true"}]
     assert first["request"]["postData"] == {"mimeType": "application/json", "text": '{"a":1}'}
-    assert first["response"]["content"] == {
-        "size": 1,
-        "mimeType": "text/event-stream",
-        "text": "/w==",
-        "encoding": "base64",
-    }
+    said = {"size": 1, "mimeType": "text/event-stream", "text": "/w==", "encoding": "base64"}
+    assert first["response"]["content"] == said
+
+
+def test_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """JSON leaves some control characters and reversed text as they are; a file gets them, a terminal doesn't."""
+    path = written(tmp_path / f"{NAME}.jsonl", run())
+    path.write_text(path.read_text().replace("alice", "al\u202eice\x9b2J"))
+    for terminal in (True, False):
+        monkeypatch.setattr("sys.stdout.isatty", lambda terminal=terminal: terminal)
+        assert main(["journal", "export", str(path), "--har"]) == 0
+        out = capsys.readouterr().out
+        assert ("\u202e" in out, "\x9b" in out, "al?ice?2J" in out) == (not terminal, not terminal, terminal)
 
 
 def test_order_and_memory() -> None:

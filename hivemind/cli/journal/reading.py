@@ -233,10 +233,11 @@ def export(namespace: argparse.Namespace) -> int:
 
         pieces = har(found, journal.began, journal.wall)
     if namespace.out in (None, "-"):
-        sys.stdout.flush()
+        # A terminal would obey what a body holds, so it gets what it shows.
+        write = (lambda piece: sys.stdout.write(piece.decode())) if sys.stdout.isatty() else sys.stdout.buffer.write
         for piece in pieces:
-            sys.stdout.buffer.write(piece)
-        sys.stdout.buffer.flush()
+            write(piece)
+        sys.stdout.flush()
     else:
         path = Path(namespace.out).expanduser()
         if any(path.exists() and path.samefile(part) for part in journal.parts):
