@@ -30,19 +30,11 @@ from pydantic import (
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from hivemind.agent_names import BadName, normalised, spelled_in
+from hivemind.settings import sections
 from hivemind.settings.hosts import checked_host, checked_origin
 from hivemind.settings.model import Settings
 from hivemind.settings.origin import make_origins, split_upstream
-from hivemind.settings.sections import (
-    AgentSettings,
-    AlertSettings,
-    BadSetting,
-    JournalSettings,
-    RetrySettings,
-    Secret,
-    pace_of,
-    settings_of,
-)
+from hivemind.settings.sections import BadSetting, Secret, settings_of
 from hivemind.settings.store_address import store_address
 
 Record = TypeVar("Record", bound=Struct)
@@ -75,8 +67,8 @@ def checked_as(kind: type[Record], values: Mapping[str, Any]) -> Record:
 
 def _recorded(made: BaseModel, kind: type[Record]) -> Record:
     values = {name: getattr(made, name) for name in type(made).model_fields}
-    sections = {name: each for name, each, _ in settings_of(kind) if isinstance(values.get(name), BaseModel)}
-    return kind(**values | {name: _recorded(values[name], each) for name, each in sections.items()})
+    kinds = {name: each for name, each, _ in settings_of(kind) if isinstance(values.get(name), BaseModel)}
+    return kind(**values | {name: _recorded(values[name], each) for name, each in kinds.items()})
 
 
 def one_checked(path: tuple[str, ...], value: object) -> Any:
@@ -278,7 +270,7 @@ class _All(BaseSettings):
     @field_validator("pace", check_fields=False)
     @classmethod
     def _check_pace(cls, value: str) -> str:
-        pace_of(value)
+        sections.pace_of(value)
         return value
 
     @field_validator("via", check_fields=False)
@@ -324,10 +316,10 @@ class _All(BaseSettings):
 
 
 _RULES: Mapping[type[Struct], type[BaseModel]] = {
-    AgentSettings: _Agents,
-    AlertSettings: _Alerts,
-    JournalSettings: _Journal,
-    RetrySettings: _Retry,
+    sections.AgentSettings: _Agents,
+    sections.AlertSettings: _Alerts,
+    sections.JournalSettings: _Journal,
+    sections.RetrySettings: _Retry,
     Settings: _All,
 }
 """Where a record has more rules than its types."""

@@ -6,7 +6,8 @@ import logging
 import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from itertools import chain, islice
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct, field
@@ -125,7 +126,12 @@ class SavedState(Struct, frozen=True):
 
 _FIELDS = SavedRun.__struct_fields__
 _RUN = ", ".join(_FIELDS)
-_PLACES = ", ".join("?" for _ in _FIELDS)
+_NEWER = (
+    "ON CONFLICT (name) DO UPDATE SET seen = max(seen, excluded.seen), decided = excluded.decided,"
+    " record = excluded.record"  # SQLite before 3.35, as in Debian 11, wants the column to be named
+)
+_ROWS = 50
+"""Of one statement; the oldest SQLite takes 999 values in one."""
 
 
 class NotOurs(Exception):
@@ -169,39 +175,37 @@ def write(connection: sqlite3.Connection, batch: SavedBatch) -> None:
     """Write all of the batch, or nothing. Raises: sqlite3.Error; OverflowError: a number is too large for a column."""
     with connection:  # commits at the end, or rolls back
         connection.execute("BEGIN IMMEDIATE")
-        connection.execute(
-            "UPDATE state SET day = CASE ?1 WHEN '' THEN day ELSE ?1 END, clean = ?2", (batch.day, batch.clean)
-        )
-        connection.executemany("DELETE FROM agents WHERE name = ?", ((name,) for name in batch.forgotten))
-        none = (name for name, used in batch.in_flight.items() if used is None)
-        connection.executemany("DELETE FROM in_flight WHERE agent = ?", ((n,) for n in (*batch.forgotten, *none)))
-        connection.executemany(
-            "INSERT OR REPLACE INTO in_flight VALUES (?, ?)",
-            ((name, _text(used)) for name, used in batch.in_flight.items() if used is not None),
-        )
-        connection.executemany(
-            "INSERT INTO agents VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET"
-            " seen = max(seen, excluded.seen), decided = excluded.decided, record = excluded.record",
-            (
-                (name, batch.seen.get(name, 0.0), saved.decided or not name, _text(saved))
-                for name, saved in batch.agents.items()
-            ),
-        )
-        connection.executemany(
-            "INSERT OR REPLACE INTO tasks VALUES (?, ?, ?)",
-            ((name, batch.wall, _text(saved)) for name, saved in batch.tasks.items() if saved is not None),
-        )
-        connection.executemany(
-            "DELETE FROM tasks WHERE id = ?", ((n,) for n, saved in batch.tasks.items() if saved is None)
-        )
-        connection.executemany(
-            "INSERT OR REPLACE INTO work VALUES (?, ?, ?)",
-            ((name, work.began_at, _text(work)) for name, work in batch.works.items() if work is not None),
-        )
-        connection.executemany("DELETE FROM work WHERE id = ?", ((n,) for n, w in batch.works.items() if w is None))
-        connection.executemany(
-            f"INSERT OR REPLACE INTO runs ({_RUN}) VALUES ({_PLACES})", (_row(run) for run in batch.runs.values())
-        )
+        connection.execute("UPDATE state SET day = coalesce(nullif(?, ''), day), clean = ?", (batch.day, batch.clean))
+        used, works, tasks = batch.in_flight.items(), batch.works.items(), batch.tasks.items()
+        _delete(connection, "agents", "name", batch.forgotten)
+        _delete(connection, "in_flight", "agent", (*batch.forgotten, *(name for name, each in used if each is None)))
+        _delete(connection, "tasks", "id", (name for name, task in tasks if task is None))
+        _delete(connection, "work", "id", (name for name, work in works if work is None))
+        _put(connection, "in_flight", ((name, _text(each)) for name, each in used if each is not None))
+        seen = batch.seen
+        agents = ((n, seen.get(n, 0.0), each.decided or not n, _text(each)) for n, each in batch.agents.items())
+        _put(connection, "agents", agents, _NEWER)
+        _put(connection, "tasks", ((name, batch.wall, _text(task)) for name, task in tasks if task is not None))
+        _put(connection, "work", ((name, work.began_at, _text(work)) for name, work in works if work is not None))
+        _put(connection, f"runs ({_RUN})", (_row(run) for run in batch.runs.values()))
+
+
+def _put(connection: sqlite3.Connection, table: str, rows: Iterable[tuple[Any, ...]], conflict: str = "") -> None:
+    """Insert rows, or put them in place of those with their keys.
+
+    Many by one statement: each statement gives the interpreter's lock up, and waits for it while the loop is busy.
+    """
+    verb, rows = ("INSERT" if conflict else "INSERT OR REPLACE"), iter(rows)
+    while some := list(islice(rows, _ROWS)):
+        places = ", ".join([f"({', '.join('?' * len(some[0]))})"] * len(some))
+        connection.execute(f"{verb} INTO {table} VALUES {places} {conflict}", list(chain.from_iterable(some)))
+
+
+def _delete(connection: sqlite3.Connection, table: str, key: str, values: Iterable[str]) -> None:
+    """Delete the rows that have these keys."""
+    values = iter(values)
+    while some := list(islice(values, _ROWS)):
+        connection.execute(f"DELETE FROM {table} WHERE {key} IN ({', '.join('?' * len(some))})", some)
 
 
 def load(connection: sqlite3.Connection, wall: float) -> SavedState:
