@@ -19,7 +19,7 @@ from hivemind.providers.encoding import decode_body, header
 from hivemind.providers.json_fields import Members, Shape
 from hivemind.providers.known import provider_of, refusal_of
 from hivemind.providers.meaning import meaning_of, plain_words
-from hivemind.providers.table import SEARCHED, Meaning, Provider
+from hivemind.providers.table import SEARCHED, Meaning, Provider, compiled
 from hivemind.providers.times import duration_delay
 from hivemind.providers.waits import Leaf, leaves, stated_wait
 from hivemind.records import replace
@@ -196,51 +196,36 @@ _REFUSED = frozenset({400, 403, 429})
 """Statuses of used-up quotas, beside 402."""
 
 _STATUS_WORDS = {
-    400: (
-        "invalid_request_error",
-        "invalid_argument",
-        "failed_precondition",
-        "context_length_exceeded",
-        "content_filter",
-    ),
-    401: ("authentication_error", "unauthenticated"),
-    402: ("billing_error",),
-    403: ("permission_error", "permission_denied"),
-    404: ("not_found_error", "not_found", "previous_response_not_found"),
-    409: ("conflict_error",),
-    413: ("request_too_large",),
-    429: ("rate_limit_error", "rate_limit_exceeded", "too_many_requests", "ramp_limit_exceeded", "resource_exhausted"),
-    500: ("api_error", "server_error", "internal", "internal_server_error"),
-    503: ("unavailable", "server_is_overloaded", "slow_down"),
-    504: ("timeout_error", "deadline_exceeded"),
-    529: ("overloaded_error",),
+    400: "invalid_request_error invalid_argument failed_precondition context_length_exceeded content_filter",
+    401: "authentication_error unauthenticated",
+    402: "billing_error",
+    403: "permission_error permission_denied",
+    404: "not_found_error not_found previous_response_not_found",
+    409: "conflict_error",
+    413: "request_too_large",
+    429: "rate_limit_error rate_limit_exceeded too_many_requests ramp_limit_exceeded resource_exhausted",
+    500: "api_error server_error internal internal_server_error",
+    503: "unavailable server_is_overloaded slow_down",
+    504: "timeout_error deadline_exceeded",
+    529: "overloaded_error",
 }
-WORD_STATUS = {word: status for status, words in _STATUS_WORDS.items() for word in words}
+WORD_STATUS = {word: status for status, words in _STATUS_WORDS.items() for word in words.split()}
 """The status that goes with an error code, for errors inside a stream."""
-_STATUS_TEXT = (
-    (
-        429,
-        re.compile(
-            r"too (?:quick|fast|many (?:request|token))|(?:rate|qps|request) ?limit|throttl|频率|并发|限流", re.I
-        ),
-    ),
-    (529, re.compile(r"overload|\bbusy\b|capacity|繁忙", re.I)),
-    (503, re.compile(r"unavailable|loading model", re.I)),
-    (504, re.compile(r"tim(?:ed|e) ?out|deadline", re.I)),
-    (401, re.compile(r"\b(?:api|access) ?(?:key|token)\b|unauthori[sz]ed|authenticat", re.I)),
-    (
-        400,
-        re.compile(
-            r"\binvalid (?:param|arg|request)|\bbad request|context length|too long|not support|sensitive", re.I
-        ),
-    ),
-)
+_STATUS_TEXT = {
+    429: r"too (?:quick|fast|many (?:request|token))|(?:rate|qps|request) ?limit|throttl|频率|并发|限流",
+    529: r"overload|\bbusy\b|capacity|繁忙",
+    503: r"unavailable|loading model",
+    504: r"tim(?:ed|e) ?out|deadline",
+    401: r"\b(?:api|access) ?(?:key|token)\b|unauthori[sz]ed|authenticat",
+    400: r"\binvalid (?:param|arg|request)|\bbad request|context length|too long|not support|sensitive",
+}
 """Words that tell the status of an error that states none."""
 LOST_CONNECTION = re.compile(
-    rb"error sending request for url|connection (?:error|refused|reset)|econnre|fetch failed|server disconnected", re.I
+    rb"(?i)error sending request for url|connection (?:error|refused|reset)|econnre|fetch failed|server disconnected"
+    rb"|connect call failed|\bis in (?:error|stopped|stopping) state"
 )
 """What a gateway's error says of a server that it doesn't reach, in the words of its HTTP client (reqwest's, Node's,
-aiohttp's, httpx's): no fault of a request, though smg 1.13 and vllm-router 0.1.17 answer 500."""
+aiohttp's, httpx's), or starts anew: no fault of a request, though smg, vllm-router and Xinference answer 500."""
 _FAULT_OF_REQUEST = re.compile(r"invalid|image|unsupported|content_policy|too_large|too_long|not_found", re.I)
 
 
@@ -305,7 +290,7 @@ def status_of(info: ErrorInfo, provider: Provider | None = None) -> int:
     words = plain_words(info.text, *info.words)
     if meaning_of(words) is Meaning.USED_UP:
         return 429
-    return next((status for status, pattern in _STATUS_TEXT if pattern.search(words)), 500)
+    return next((status for status, text in _STATUS_TEXT.items() if compiled(text).search(words)), 500)
 
 
 def judge(

@@ -34,6 +34,7 @@ from hivemind.scheduler.config import RetryConfig
 ATTEMPTS = RetryConfig().max_attempts
 WORDS = "The model produced output that does not match the expected peg-native format"
 LOST = "error sending request for url (http://127.0.0.1:8000/)"
+ANEW = "[address=127.0.0.1:22904, pid=12664] Model tiny-rep0 is in stopping state"
 ERROR: dict[str, object] = {"code": 500, "message": WORDS, "type": "server_error"}
 CHAT_PATH = "/v1/chat/completions"
 DIALECTS = {
@@ -134,7 +135,7 @@ async def test_alone_at_a_server_at_home(path: str, streamed: bool) -> None:
         assert (lane.circuit, lane.circuit_errors) == ("closed", 0)
 
 
-@pytest.mark.parametrize(("words", "sent"), [("litellm.InternalServerError", 10), (LOST, 10), (WORDS, 3)])
+@pytest.mark.parametrize(("words", "sent"), [("litellm.InternalServerError", 10), (LOST, 10), (ANEW, 10), (WORDS, 3)])
 async def test_a_gateway_at_home_tells_of_its_provider(words: str, sent: int) -> None:
     """What a gateway on this machine passes on may be an outage, so it is tried as long as anywhere."""
     assert await asked([http(500, {"error": {"message": words}})], 1) == ([500], sent)
