@@ -98,6 +98,8 @@ class TapState(Struct):
     for a whole reply, in a stream's place too, any end but one within its JSON)."""
     decided: bool = False
     """The reply says why it ended, so that nothing but its end marker can be missing."""
+    unexplained: bool = False
+    """Its end marker came without a reason, as where llama-cpp-python leaves a stream for the next request."""
     streamed: bool = False
     """It is an event stream, though its head says otherwise."""
     recognised: bool = False

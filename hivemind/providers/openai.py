@@ -187,6 +187,7 @@ class ChatReader(OpenAIReader):
     def record(self, record: bytes) -> None:
         name, data = fields(record)
         if data.startswith(b"[DONE]"):
+            self.state.unexplained = not self.state.decided
             self._complete()
             return
         chunk = _CHUNK.read(data)

@@ -120,21 +120,17 @@ LLAMACPP = _server("llamacpp", "always")
 VLLM = _server("vllm", "always")
 MLX = _server("mlx", "streams")
 TRANSFORMERS = _server("transformers", "streams")
+LLAMA_CPP_PYTHON = replace(_server("llama-cpp-python", "streams"), max_concurrency=1)
+"""Unless it is told otherwise, it breaks a stream off as soon as another request comes."""
 LMSTUDIO = _server("lmstudio", "streams")  # not known; this is the careful assumption
 
 ProfileName = Literal[
-    "anthropic", "openai", "azure", "google", "ollama", "llamacpp", "vllm", "mlx", "transformers", "lmstudio", "local",
-    "generic",
+    "anthropic", "openai", "azure", "google", "ollama", "llamacpp", "vllm", "mlx", "transformers", "lmstudio",
+    "llama-cpp-python", "local", "generic",
 ]  # fmt: skip
 """What the setting `profile` may be: the name of every profile."""
-PROFILES: dict[str, Profile] = {
-    profile.name: profile
-    for profile in (
-        *(ANTHROPIC, OPENAI, AZURE, GOOGLE, OLLAMA),
-        *(LLAMACPP, VLLM, MLX, TRANSFORMERS, LMSTUDIO),
-        *(LOCAL, GENERIC),
-    )
-}
+_KNOWN = (ANTHROPIC, OPENAI, AZURE, GOOGLE, OLLAMA, LLAMACPP, VLLM, MLX, TRANSFORMERS, LMSTUDIO, LLAMA_CPP_PYTHON)
+PROFILES: dict[str, Profile] = {profile.name: profile for profile in (*_KNOWN, LOCAL, GENERIC)}
 """Every profile by its name, the most specific pattern first and the fallbacks last."""
 
 _SNAPSHOT = re.compile(r"(?:[-@]\d{8}|-\d{4}-\d{2}-\d{2}|-\d{4}|-0\d{2}|-latest|-v\d+(?::\d+)?|[-@]default)$")

@@ -681,7 +681,7 @@ class Exchange:
             await self._ended(tap)
             if (self.call.facts.stream or state.recognised) and not state.complete and state.error is None:
                 failure = _TRUNCATED  # finished cleanly, most SDKs would take it for a whole answer
-        elif state.complete and state.error is None and not self.writer.has_length:
+        elif state.complete and not state.unexplained and state.error is None and not self.writer.has_length:
             failure = None  # only the end of the framing is missing
         if failure is not None:
             return await self._truncated(failure, takes_event)

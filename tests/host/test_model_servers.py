@@ -112,6 +112,7 @@ def test_signs(name: str, sign: Sign) -> None:
     ("gets", "found", "most"),
     [
         ({"/v1/models": (200, "uvicorn", '{"object":"list","data":[{"owned_by":"vllm"}]}')}, "vllm", 1),
+        ({"/v1/models": (200, "uvicorn", '{"object":"list","data":[{"owned_by":"me"}]}')}, "llama-cpp-python", 1),
         ({"/v1/models": (200, "BaseHTTP/0.6 Python/3.11", '{"object": "list", "data": []}')}, "mlx", 1),
         ({"/v1/models": (200, "BaseHTTP/0.6 Python/3.11", "")}, "mlx", 1),
         ({"/v1/models": (401, "llama.cpp", '{"error":{"code":401}}')}, "llamacpp", 2),
@@ -138,7 +139,7 @@ async def test_a_local_server_is_asked_once(
         if found == "ollama":
             assert (state.level, {window.source for window in state.windows}) == (2.0, {"assumed"})
         else:
-            assert (state.level, state.windows) == (float("inf"), ())
+            assert (state.level, state.windows) == (PROFILES[found].max_concurrency or float("inf"), ())
     gets_sent = [head for head in server.heads if head.startswith("get")]
     assert 0 < len(gets_sent) <= most
     assert len({*server.asked, "/openapi.json"}) == len(server.asked) + 1  # which may take a gateway many seconds

@@ -39,7 +39,7 @@ def test_how_providers_count() -> None:
 
 def test_prices() -> None:
     """Only models of known servers at home have no price; an unknown server may be a gateway to hosted models."""
-    at_home = ["ollama", "llamacpp", "vllm", "mlx", "transformers", "lmstudio"]
+    at_home = ["ollama", "llamacpp", "vllm", "mlx", "transformers", "lmstudio", "llama-cpp-python"]
     assert [p.name for p in PROFILES.values() if p.priced_as is None] == at_home
 
 
@@ -49,16 +49,16 @@ def test_nothing_is_assumed_of_servers_at_home() -> None:
     for name in ("llamacpp", "vllm", "mlx", "transformers", "lmstudio", "local"):
         lane = assumed_lane("lab", PROFILES[name])
         assert (lane.rpm, lane.tpm, lane.max_concurrency, lane.begin_at) == (0, 0, 0, 0), name
+    assert assumed_lane("lab", PROFILES["llama-cpp-python"]).max_concurrency == 1, "the next request ends a stream"
     growing = {name: assumed_lane("lab", profile) for name, profile in PROFILES.items() if profile.grows}
-    assert {name: (lane.max_concurrency, lane.begin_at) for name, lane in growing.items()} == {
-        "ollama": (0, 2),
-        "generic": (0, 5),
-    }
+    begins = {name: (lane.max_concurrency, lane.begin_at) for name, lane in growing.items()}
+    assert begins == {"ollama": (0, 2), "generic": (0, 5)}
 
 
 def test_who_goes_on_computing() -> None:
     """vLLM and llama.cpp stop at once when a client leaves, MLX and transformers only a stream."""
-    assert {name for name, p in PROFILES.items() if p.stops != "always"} == {*("mlx", "transformers", "lmstudio")}
+    go_on = {name for name, p in PROFILES.items() if p.stops != "always"}
+    assert go_on == {"mlx", "transformers", "lmstudio", "llama-cpp-python"}
 
 
 def test_what_every_profile_says() -> None:

@@ -167,14 +167,12 @@ async def test_error_in_the_middle_is_passed_on() -> None:
         assert (world.totals.failed, world.totals.wasted.total) == (1, 11 + 1)
 
 
+MIDDLE = b"".join(MESSAGE[:4])
 CUTS: dict[str, Play] = {
-    "reset": [head(SSE) + chunk(b"".join(MESSAGE[:4])), Reset()],
-    "closed inside its chunks": [head(SSE) + chunk(b"".join(MESSAGE[:4])), Close()],
-    "a clean end without the end marker": [chunked([b"".join(MESSAGE[:4])], SSE)],
-    "closed, with the connection as its only framing": [
-        b"HTTP/1.1 200 -\r\n" + SSE.encode() + b"\r\n\r\n" + b"".join(MESSAGE[:4]),
-        Close(),
-    ],
+    "reset": [head(SSE) + chunk(MIDDLE), Reset()],
+    "closed inside its chunks": [head(SSE) + chunk(MIDDLE), Close()],
+    "a clean end without the end marker": [chunked([MIDDLE], SSE)],
+    "closed, without other framing": [b"HTTP/1.1 200 -\r\n" + SSE.encode() + b"\r\n\r\n" + MIDDLE, Close()],
 }
 
 
@@ -187,8 +185,8 @@ async def test_truncation_cuts_the_client_off(play: Play, caplog: pytest.LogCapt
         await direct.head()
         received = await direct.rest()
         assert not received.endswith(END)
-        assert received.startswith(chunk(b"".join(MESSAGE[:4])))
-        told = received.removeprefix(chunk(b"".join(MESSAGE[:4])))
+        assert received.startswith(chunk(MIDDLE))
+        told = received.removeprefix(chunk(MIDDLE))
         assert told.partition(b"\r\n")[2].startswith(b'event: error\ndata: {"type":"error",')
         assert b"HiveMind: the answer broke off: " in told
         world = await proxy.until(lambda world: world.totals.failed == 1)
@@ -196,28 +194,30 @@ async def test_truncation_cuts_the_client_off(play: Play, caplog: pytest.LogCapt
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
-WITHOUT_EVENT: dict[str, tuple[Play, bytes]] = {
-    "inside a long event": (
-        [head(SSE) + chunk(b"".join(MESSAGE[:3]) + b"data: " + b"x" * MOST_HELD), Close()],
-        STREAM_BODY,
-    ),
-    "encoded": (
-        [head(SSE, "content-encoding: gzip") + chunk(gzip.compress(b"".join(MESSAGE[:3]))), Close()],
-        STREAM_BODY,
-    ),
-    "of a stated length": (
-        [b"HTTP/1.1 200 -\r\n%b\r\ncontent-length: 9999\r\n\r\n" % SSE.encode() + b"".join(MESSAGE[:3]), Close()],
-        STREAM_BODY,
-    ),
-    "after the provider's own error": ([head(SSE) + chunk(b"".join(MESSAGE[:3]) + OVERLOADED), Reset()], STREAM_BODY),
+@pytest.mark.parametrize(("chunks", "failed"), [(2, 1), (3, 0)], ids=["without", "with"])
+async def test_an_end_without_a_reason(chunks: int, failed: int) -> None:
+    """A chat that broke off after `[DONE]` is whole only if it has said why it ended (see llama-cpp-python)."""
+    play: Play = [head(SSE) + chunk(b"".join([*CHAT[:chunks], CHAT[-1]])), Close()]
+    async with between(play) as (proxy, _), raw(proxy.port) as direct:
+        await direct.send(request("/v1/chat/completions", STREAM_BODY, "connection: close"))
+        assert (await direct.rest()).endswith(END) != failed
+        assert (await proxy.until(lambda world: not world.slots)).totals.failed == failed
+
+
+BEGUN = b"".join(MESSAGE[:3])
+WITHOUT_EVENT: dict[str, Play] = {
+    "inside a long event": [head(SSE) + chunk(BEGUN + b"data: " + b"x" * MOST_HELD), Close()],
+    "encoded": [head(SSE, "content-encoding: gzip") + chunk(gzip.compress(BEGUN)), Close()],
+    "of a stated length": [b"HTTP/1.1 200 -\r\n%b\r\ncontent-length: 9999\r\n\r\n" % SSE.encode() + BEGUN, Close()],
+    "after the provider's own error": [head(SSE) + chunk(BEGUN + OVERLOADED), Reset()],
 }
 
 
-@pytest.mark.parametrize(("play", "body"), WITHOUT_EVENT.values(), ids=list(WITHOUT_EVENT))
-async def test_streams_that_take_no_event_are_just_cut(play: Play, body: bytes) -> None:
+@pytest.mark.parametrize("play", WITHOUT_EVENT.values(), ids=list(WITHOUT_EVENT))
+async def test_streams_that_take_no_event_are_just_cut(play: Play) -> None:
     """Where an event of our own would be read as a part of something else, or as a second error, there is none."""
     async with between(play) as (proxy, _), raw(proxy.port) as direct:
-        await direct.send(request(MESSAGES, body, "accept-encoding: gzip"))
+        await direct.send(request(MESSAGES, STREAM_BODY, "accept-encoding: gzip"))
         await direct.head()
         received = await direct.rest()
         assert received in play[0]  # type: ignore[operator]
