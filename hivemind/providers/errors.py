@@ -366,9 +366,9 @@ def _by_status(
         return FailureKind.RATE_LIMITED, True
     if status in _TIMEOUTS:
         return FailureKind.TIMEOUT, True
-    if status >= 500:
+    if status >= 500 and status != 501:
         return FailureKind.SERVER_ERROR, status in _RETRYABLE_5XX
     if status == 499 and "cancelled" in codes:
         return FailureKind.SERVER_ERROR, True  # Google's own abort, not our client's
-    # 408: the provider timed out waiting for the request, which says nothing about its load.
+    # 408: the provider timed out waiting for the request. Neither that nor 501 says anything about its load.
     return FailureKind.CLIENT_ERROR, status == 408

@@ -96,7 +96,7 @@ TABLE: list[tuple[int, object, FailureKind, bool]] = [
     (408, None, FAULT, True),
     (499, None, FAULT, False),
     (500, None, BROKEN, True),
-    (501, None, BROKEN, False),
+    (501, None, FAULT, False),
     (502, None, BROKEN, True),
     (503, None, BROKEN, True),
     *[(status, None, BROKEN, True) for status in (520, 521, 522, 523, 525, 526)],
