@@ -552,7 +552,7 @@ class World:
                 sent += agent.requests - agent.requests_before
             elif len(line) == 1 and agent.client and client in ("", agent.client):
                 ran = agent.ran or agent.running or agent.exit_code is not None
-                elsewhere += [] if ran else [agent]
+                elsewhere += [] if ran or agent.last_seen == run.began_at else [agent]  # uvloop counts milliseconds
         elsewhere.sort(key=lambda agent: -agent.last_seen)
         return sent, tuple(agent.name for agent in elsewhere[:ELSEWHERE_MOST])
 
