@@ -165,7 +165,7 @@ class _Agents(_Section):
             if token in found.values():
                 raise ValueError(f"{name} must have a token of its own")
             secret = token.reveal()
-            if not secret or not secret.isascii() or not secret.isprintable() or " " in secret:
+            if not (secret and _is_plain(secret)):
                 raise ValueError(f"the token of {name} must be printable ASCII without spaces, at least one character")
             found[name] = token
         return found
@@ -241,7 +241,7 @@ class _All(BaseSettings):
     @classmethod
     def _check_token(cls, value: Secret | None, info: ValidationInfo) -> Secret | None:
         text = "x" if value is None else value.reveal()
-        if not text or not text.isascii() or not text.isprintable() or " " in text:
+        if not (text and _is_plain(text)):
             raise ValueError("must be printable ASCII without spaces, at least one character")
         if value is not None and value == info.data.get("token"):
             raise ValueError("must differ from token, which every agent knows")
@@ -276,7 +276,7 @@ class _All(BaseSettings):
     @field_validator("via", check_fields=False)
     @classmethod
     def _check_via(cls, value: Secret | None) -> Secret | None:
-        if value is not None and not _is_proxy_url(value.reveal()):
+        if value is not None and not _is_url(value.reveal(), "http", "https", "socks5", "socks5h"):
             raise ValueError(
                 "must be a proxy's URL with a host: http://, https://, socks5:// or socks5h://, as in " + _MASKED_URL
             )
@@ -327,18 +327,13 @@ _RULES: Mapping[type[Struct], type[BaseModel]] = {
 
 def _http_url(value: Secret | None) -> Secret | None:
     """Return the same URL. Raises: ValueError: it isn't one of HTTP."""
-    if value is not None and not _is_http_url(value.reveal()):
+    if value is not None and not (_is_url(value.reveal(), "http", "https") and _is_plain(value.reveal())):
         raise ValueError("must be a URL with a host: http:// or https://, in printable ASCII without spaces")
     return value
 
 
-def _is_http_url(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-        valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
-    return valid and text.isascii() and text.isprintable() and " " not in text
+def _is_plain(text: str) -> bool:
+    return text.isascii() and text.isprintable() and " " not in text
 
 
 def _is_strong(token: str) -> bool:
@@ -353,9 +348,9 @@ def _is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def _is_proxy_url(text: str) -> bool:
+def _is_url(text: str, *schemes: str) -> bool:
     try:
         parts = urlsplit(text)
-        return parts.scheme in {"http", "https", "socks5", "socks5h"} and bool(parts.hostname) and parts.port != 0
+        return parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False

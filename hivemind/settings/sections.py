@@ -64,11 +64,9 @@ class Secret:
     @classmethod
     def __get_pydantic_core_schema__(cls, source: object, handler: Callable[[object], Any]) -> Any:
         """Have pydantic take a text for it, or one that is made already."""
-        from pydantic_core import core_schema
+        from pydantic_core.core_schema import no_info_wrap_validator_function as wrapped
 
-        return core_schema.no_info_wrap_validator_function(
-            lambda value, text: value if isinstance(value, cls) else cls(text(value)), handler(str)
-        )
+        return wrapped(lambda value, text: value if isinstance(value, cls) else cls(text(value)), handler(str))
 
 
 class BadSetting(ValueError):

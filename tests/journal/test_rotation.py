@@ -55,14 +55,12 @@ def test_a_file_where_the_folder_would_be(tmp_path: Path) -> None:
 
 
 def test_old_ones_go(tmp_path: Path) -> None:
-    """With what was made of them, and those that a kill or a full disk left empty; other files aren't touched,
-    nor is an empty one that another proxy has just made."""
+    """With what was made of them, and empty ones that nobody has just made; other files aren't touched."""
     part = JournalPart(tmp_path / "new.jsonl")
-    file(tmp_path, "empty.jsonl", 0.5, 0)
-    file(tmp_path, "made.jsonl", 0, 0)
+    for name, days, size in (("empty.jsonl", 0.5, 0), ("made.jsonl", 0, 0), ("young.jsonl", 13, 10)):
+        file(tmp_path, name, days, size)
     for name in ("old.jsonl", "old.2.jsonl", "old.jsonl.index", "notes.txt", "proxy-1.db"):
         file(tmp_path, name, 15)
-    file(tmp_path, "young.jsonl", 13)
     prune(part.path, PLENTY, lambda: WALL)
     assert left(tmp_path) == ["made.jsonl", "new.jsonl", "notes.txt", "proxy-1.db", "young.jsonl"]
     part.close()

@@ -228,7 +228,6 @@ def test_wrong_variable(read: Loader, name: str, value: str, line: str) -> None:
         ("[port]\nx = 1", "hivemind.toml port: must be a whole number from 0 to 65,535"),
         ("port = true", "hivemind.toml port: must be a whole number from 0 to 65,535"),
         ("host = 1", "hivemind.toml host: must be text"),
-        ("token = 1", "hivemind.toml token: must be text"),
         ("[alerts]\nwebhook = []", "hivemind.toml [alerts] webhook: must be text"),
         ("upstream = [1]", "hivemind.toml upstream: must be text"),
         ("port = ", "hivemind.toml: not TOML: invalid value (at end of document)"),
@@ -290,10 +289,9 @@ def test_secrets_are_not_repeated(read: Loader, argv: tuple[str, ...]) -> None:
 
 def test_help_lists_every_setting(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """--help shows each flag with its meaning and default, and exits with 0."""
-    with pytest.raises(SystemExit) as caught:
+    with pytest.raises(SystemExit, match=r"^0$"):
         load(["--help"], environ={}, cwd=tmp_path)
     shown = " ".join(capsys.readouterr().out.split())
-    assert caught.value.code == 0
     assert "--port N Port to listen on; 0 picks a free one [8765]" in shown
     assert "--circuit.when-open hold|refuse Hold requests that can wait" in shown
     assert "--features.admission on|off Limit concurrency [on]" in shown

@@ -19,8 +19,7 @@ from hivemind.store.locks import is_held
 _log = logging.getLogger(__name__)
 _NAMES_TRIED = 1000
 _LOCK_TRIES, _LOCK_AGAIN_S = 100, 0.001
-_EMPTY_S = 60
-"""A part that nothing was written to for so long isn't one that its writer is about to lock."""
+_EMPTY_S = 60  # an empty part that is younger may be one that its writer is about to lock
 _WORTH = 64 << 10
 """Bytes that a file took at least, for another to be begun where no file may be larger."""
 
