@@ -20,7 +20,7 @@ BYTECODE = PYTHONDONTWRITEBYTECODE=
 PYTEST = $(BYTECODE) $(BIN)/pytest
 # pip would compile all that it installs, three quarters of which nothing here imports: half of its processor time. So
 # that programs needn't where bytecode is forbidden, what they import is compiled; the rest is when a test imports it.
-STARTED = import hivemind.cli.main, hivemind.host.server, hivemind_tui.app, hivemind_tui.program.main
+STARTED = import hivemind.cli.main, hivemind.host.proxy, hivemind.host.server, hivemind_tui.app, hivemind_tui.program.main
 # Types of the tests and the manual are for `make check` and `make test-all`.
 PRODUCT = hivemind tui mock styles
 # Warnings are errors: a link that leads nowhere is one.
