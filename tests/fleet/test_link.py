@@ -70,7 +70,7 @@ async def test_what_is_told_of_it(caplog: pytest.LogCaptureFixture) -> None:
             view = proxy.snapshot().fleet
             assert view is not None
             assert view.errors["refused"] > 0
-            everything = f"{await proxy.stats()}{caplog.text}{metrics}{vars(proxy.proxy.settings)!r}"
+            everything = f"{await proxy.stats()}{caplog.text}{metrics}{proxy.proxy.settings!r}"
             assert "canary" not in everything
 
 

@@ -125,6 +125,24 @@ def test_errors_are_one_line_and_a_code(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().err.count("\n") == 1
 
 
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_what_is_left_for_a_terminal_that_is_gone(stream: str) -> None:
+    """It is dropped, and no failure."""
+    script = (
+        "import sys; from hivemind_tui.program import main\n"
+        f"main.run = lambda *_: sys.stdin.read() or sys.{stream}.write('left') and 0\n"
+        "from hivemind_tui.__main__ import main; sys.exit(main(['--demo']))"
+    )
+    master, slave = os.openpty()
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=slave, stderr=slave, env=environ) as process:
+        os.close(slave)
+        os.close(master)
+        process.communicate(timeout=20)
+    assert process.returncode == 0
+
+
 def test_no_terminal_no_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A screen needs a terminal on both ends, to draw on and to read keys from."""
     reader, writer = os.pipe()

@@ -12,6 +12,8 @@ from hivemind.console import open_streams, printable
 from hivemind.errors import HiveMindError
 from hivemind_tui.loop.gc_pacing import quiet
 
+_GONE = (errno.EIO, errno.EPIPE)
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the program; returns the exit code."""
@@ -25,7 +27,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             from hivemind.settings import forget_secrets
 
             forget_secrets()
-            return run(options, collector)
+            try:
+                return run(options, collector)
+            finally:
+                _flush()
     except HiveMindError as error:
         from hivemind.redaction.text import mask_arguments  # needed only here: what was wrong may be a key
 
@@ -42,6 +47,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         print("hivemind-tui: not all could be written: no space is left", file=sys.stderr)
         return 1
+
+
+def _flush() -> None:
+    """Write what is left, or drop it where the terminal is gone: at exit that would be a failure (120)."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError as error:
+            if error.errno not in _GONE:
+                raise
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 if __name__ == "__main__":
