@@ -328,12 +328,22 @@ class Proxy:
             what = "so this run can't be looked at later; choose another folder with --state-dir"
             _log.warning("no journal can be written (%s: %s), %s", error.filename or folder, error.strerror, what)
             return None
-        keeping = Retention(
-            given.keep_days * 24 * _HOUR_S, given.keep_mb << 20, 0 if folder.name == DEMO_FOLDER else 10
+        newest = 0 if folder.name == DEMO_FOLDER else 10
+        keeping = Retention(given.keep_days * 24 * _HOUR_S, given.keep_mb << 20, newest)
+        began = JournalBegan(
+            engine.now(),
+            wall(),
+            name,
+            1,
+            f"hivemind {__version__}",
+            self.address,
+            self._routes.names,
+            settings.scheduler_config(),
+            given.bodies,
+            fleet=settings.fleet is not None,
+            machine=machine(),
+            alert_limits=settings.alerts.limits(),
         )
-        part_one = engine.now(), wall(), name, 1, f"hivemind {__version__}", self.address, self._routes.names
-        config, fleet, alerts = settings.scheduler_config(), settings.fleet is not None, settings.alerts.limits()
-        began = JournalBegan(*part_one, config, given.bodies, fleet=fleet, machine=machine(), alert_limits=alerts)
         waiting = _WAITING_WITH_BODIES if given.bodies else WAITING_MOST
         limits = RecorderLimits(given.max_mb << 20, given.max_hours * _HOUR_S, waiting)
         writer = Writer(part, tidy=functools.partial(prune, keeping=keeping, wall=wall))

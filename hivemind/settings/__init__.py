@@ -1,4 +1,4 @@
-"""Every setting: one frozen model, filled from flags, `HIVEMIND_*` variables, `hivemind.toml` and defaults.
+"""Every setting: one frozen record, filled from flags, `HIVEMIND_*` variables, `hivemind.toml` and defaults.
 
 :func:`load` is the whole of it for a command with no flags but these; a command that has more of its own calls
 :func:`add_flags` on its parser and :func:`from_flags` on the result. :mod:`.write` changes the file.

@@ -132,6 +132,17 @@ class _Journal(_Section):
     _not_below_a_part = field_validator("keep_mb", check_fields=False)(_not_below("journal", "max_mb"))
 
 
+def _http_url(value: Secret | None) -> Secret | None:
+    """Return the same URL. Raises: ValueError: it isn't one of HTTP."""
+    if value is not None and not (_is_url(value.reveal(), "http", "https") and _is_plain(value.reveal())):
+        raise ValueError("must be a URL with a host: http:// or https://, in printable ASCII without spaces")
+    return value
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and text.isprintable() and " " not in text
+
+
 class _Agents(_Section):
     @field_validator("hold_answers", mode="before", check_fields=False)
     @classmethod
@@ -172,10 +183,7 @@ class _Agents(_Section):
 
 
 class _Alerts(_Section):
-    @field_validator("webhook", check_fields=False)
-    @classmethod
-    def _check_webhook(cls, value: Secret | None) -> Secret | None:
-        return _http_url(value)
+    _check_webhook = field_validator("webhook", check_fields=False)(_http_url)
 
     @field_validator("webhook_secret", check_fields=False)
     @classmethod
@@ -289,10 +297,7 @@ class _All(BaseSettings):
             store_address(value.reveal())
         return value
 
-    @field_validator("otlp", check_fields=False)
-    @classmethod
-    def _check_otlp(cls, value: Secret | None) -> Secret | None:
-        return _http_url(value)
+    _check_otlp = field_validator("otlp", check_fields=False)(_http_url)
 
     @field_validator("ca_file", check_fields=False)
     @classmethod
@@ -323,17 +328,6 @@ _RULES: Mapping[type[Struct], type[BaseModel]] = {
     Settings: _All,
 }
 """Where a record has more rules than its types."""
-
-
-def _http_url(value: Secret | None) -> Secret | None:
-    """Return the same URL. Raises: ValueError: it isn't one of HTTP."""
-    if value is not None and not (_is_url(value.reveal(), "http", "https") and _is_plain(value.reveal())):
-        raise ValueError("must be a URL with a host: http:// or https://, in printable ASCII without spaces")
-    return value
-
-
-def _is_plain(text: str) -> bool:
-    return text.isascii() and text.isprintable() and " " not in text
 
 
 def _is_strong(token: str) -> bool:

@@ -1,4 +1,4 @@
-"""Fill the model from flags, variables and the file, and say in one line what is wrong where something is."""
+"""Fill the record from flags, variables and the file, and say in one line what is wrong where something is."""
 
 from __future__ import annotations
 

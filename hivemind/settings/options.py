@@ -1,4 +1,4 @@
-"""The settings as a table, derived from the model, and as command line flags."""
+"""The settings as a table, derived from the record, and as command line flags."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def number_given(option: Option, value: Any) -> Any:
 
 @cache
 def options() -> tuple[Option, ...]:
-    """Return all settings, in the order of the model."""
+    """Return all settings, in the order of the record."""
     return tuple(_rows(Settings, (), ""))
 
 

@@ -21,7 +21,7 @@ _PLACES = PlaceLimits()
 _ALERTS = AlertLimits()
 
 T = TypeVar("T")
-_NO_SETTING = "ignored"
+_NO_SETTING = "ignored"  # a field of the record of all that is none
 ANY_FILE: Final = "any file"
 AnyFile = Annotated[T, ANY_FILE]
 """A setting that counts from any settings file, also from one that was found and isn't trusted.

@@ -182,8 +182,7 @@ def write(connection: sqlite3.Connection, batch: SavedBatch) -> None:
         _delete(connection, "tasks", "id", (name for name, task in tasks if task is None))
         _delete(connection, "work", "id", (name for name, work in works if work is None))
         _put(connection, "in_flight", ((name, _text(each)) for name, each in used if each is not None))
-        seen = batch.seen
-        agents = ((n, seen.get(n, 0.0), each.decided or not n, _text(each)) for n, each in batch.agents.items())
+        agents = ((n, batch.seen.get(n, 0.0), a.decided or not n, _text(a)) for n, a in batch.agents.items())
         _put(connection, "agents", agents, _NEWER)
         _put(connection, "tasks", ((name, batch.wall, _text(task)) for name, task in tasks if task is not None))
         _put(connection, "work", ((name, work.began_at, _text(work)) for name, work in works if work is not None))

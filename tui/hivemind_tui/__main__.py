@@ -12,8 +12,6 @@ from hivemind.console import open_streams, printable
 from hivemind.errors import HiveMindError
 from hivemind_tui.loop.gc_pacing import quiet
 
-_GONE = (errno.EIO, errno.EPIPE)
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the program; returns the exit code."""
@@ -55,7 +53,7 @@ def _flush() -> None:
         try:
             stream.flush()
         except OSError as error:
-            if error.errno not in _GONE:
+            if error.errno not in (errno.EIO, errno.EPIPE):
                 raise
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
