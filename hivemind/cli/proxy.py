@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
 from pathlib import Path
 
@@ -17,17 +16,11 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(namespace: argparse.Namespace) -> int:
-    settings = from_flags(namespace, environ=os.environ, cwd=Path.cwd(), quiet=True, meanwhile=_import)
+    settings = from_flags(namespace, environ=os.environ, cwd=Path.cwd(), quiet=True)
     forget_secrets()
     file = settings_file(namespace, environ=os.environ, cwd=Path.cwd())
     settings.origins()
     return serve(settings, file)
-
-
-def _import() -> None:
-    """Import what :func:`serve` needs."""
-    importlib.import_module("hivemind.host.server")
-    importlib.import_module("hivemind.host.proxy")
 
 
 def serve(settings: Settings, file: Path) -> int:

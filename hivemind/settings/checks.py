@@ -1,8 +1,4 @@
-"""Checking values against the settings' types, ranges and rules, with pydantic.
-
-Pydantic would take a fifth of the memory of a proxy at rest, which needs it no more once its settings are read. So the
-records of :mod:`.sections` and :mod:`.model` are made without it, and :mod:`.apart` imports this in another process.
-"""
+"""Checking values against the settings' types, ranges and rules."""
 
 from __future__ import annotations
 
@@ -10,35 +6,38 @@ import ipaddress
 import json
 import re
 import ssl
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from msgspec import Struct
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    TypeAdapter,
-    ValidationError,
-    ValidationInfo,
-    ValidatorFunctionWrapHandler,
-    create_model,
-    field_validator,
-)
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from msgspec import Struct, ValidationError, convert
+from msgspec.structs import asdict
 
 from hivemind.agent_names import BadName, normalised, spelled_in
-from hivemind.settings import sections
 from hivemind.settings.hosts import checked_host, checked_origin
 from hivemind.settings.model import Settings
 from hivemind.settings.origin import make_origins, split_upstream
-from hivemind.settings.sections import BadSetting, Secret, settings_of
+from hivemind.settings.sections import (
+    AgentSettings,
+    AlertSettings,
+    BadSetting,
+    JournalSettings,
+    RetrySettings,
+    Secret,
+    pace_of,
+    settings_of,
+)
 from hivemind.settings.store_address import store_address
 
 Record = TypeVar("Record", bound=Struct)
-_LISTED = {"allowed_hosts": "names", "allowed_origins": "origins"}
+Rule = Callable[[Any, Any], Any]
+"""Takes a record and the value of one of its settings. Returns the value to be used; None: as it is.
+
+Raises: ValueError: what the value must be.
+"""
+_NOT_PLAIN = ValidationError, UnicodeEncodeError  # the latter for a text with bytes that aren't UTF-8
 _TOKEN_LENGTH, _TOKEN_LETTERS = 16, 6
 """What a token on an address that others reach must have at least; 16 random hexadecimal digits have 64 bits."""
 _SHORTEST_SECRET = 16
@@ -55,20 +54,14 @@ def checked(values: Mapping[str, Any]) -> Settings:
 
 def checked_as(kind: type[Record], values: Mapping[str, Any]) -> Record:
     """Return a record of this kind, as of a section, with these values. Raises: BadSetting, as :func:`checked`."""
-    left = (name for name, _, default in settings_of(kind) if isinstance(default, Struct) and name not in values)
+    values = _read(kind, values)
     try:
-        made = _model_of(kind, frozenset(left)).model_validate(values)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        path = tuple(part for part in first["loc"] if isinstance(part, str))
-        raise BadSetting(path, str(first["ctx"]["error"]) if first["type"] == "value_error" else None) from None
-    return _recorded(made, kind)
+        record = convert(values, kind, dec_hook=_made)
+    except _NOT_PLAIN:
+        from hivemind.settings.coercion import coerced
 
-
-def _recorded(made: BaseModel, kind: type[Record]) -> Record:
-    values = {name: getattr(made, name) for name in type(made).model_fields}
-    kinds = {name: each for name, each, _ in settings_of(kind) if isinstance(values.get(name), BaseModel)}
-    return kind(**values | {name: _recorded(values[name], each) for name, each in kinds.items()})
+        record = convert(coerced(kind, values), kind, dec_hook=_made)
+    return _ruled(record)
 
 
 def one_checked(path: tuple[str, ...], value: object) -> Any:
@@ -76,263 +69,105 @@ def one_checked(path: tuple[str, ...], value: object) -> Any:
 
     Raises: BadSetting.
     """
-    try:
-        return _adapter(path).validate_python(value)
-    except ValidationError:
-        raise BadSetting(path, None) from None
-
-
-@cache
-def _adapter(path: tuple[str, ...]) -> TypeAdapter[Any]:
-    hint: Any = Settings
+    hint, default = Settings, None
     for part in path:
-        hint = next(each for name, each, _ in settings_of(hint) if name == part)
-    return TypeAdapter(hint, config=ConfigDict(allow_inf_nan=False))
+        hint, default = next((hint, default) for name, hint, default in settings_of(hint) if name == part)
+    try:
+        return convert(value, hint, dec_hook=_made)
+    except _NOT_PLAIN:
+        from hivemind.settings.coercion import one_coerced
+
+        return one_coerced(path, hint, default, value)
 
 
-@cache
-def _model_of(kind: type[Struct], left: frozenset[str] = frozenset()) -> type[BaseModel]:
-    """Return the model of a record of settings, but for the sections that are `left` as they are by default."""
-    fields: dict[str, Any] = {
-        name: (_model_of(hint) if isinstance(default, Struct) else hint, default)
-        for name, hint, default in settings_of(kind)
-        if name not in left
-    }
-    return create_model(kind.__name__, __base__=_RULES.get(kind, _Section), **fields)
+def _made(kind: type, value: object) -> object:
+    """Return a setting of a type of its own. What is no text is returned as it is, and refused if of another type."""
+    return kind(value) if isinstance(value, str) else value
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        allow_inf_nan=False,
-        hide_input_in_errors=True,
-        validate_default=True,
-        from_attributes=True,
-    )
+def _read(kind: type[Struct], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values with those read that a flag or variable has as a text. Raises: BadSetting."""
+    read = dict(values)
+    for name, hint, default in settings_of(kind):
+        if name not in values:
+            continue
+        value = values[name]
+        with _at(name):
+            if isinstance(default, Struct):
+                value = asdict(value) if isinstance(value, Struct) else value
+                read[name] = _read(hint, value) if isinstance(value, Mapping) else value
+            elif (reader := _READERS.get(name)) is not None:
+                read[name] = reader(value)
+    return read
 
 
-def _not_below(section: str, name: str) -> Callable[[type[_Section], float, ValidationInfo], float]:
-    """Return a check that a value is at least that of another setting of its section."""
-
-    def check(cls: type[_Section], value: float, info: ValidationInfo) -> float:
-        least = info.data.get(name)
-        if least is not None and value < least:
-            raise ValueError(f"must be at least {section}.{name}, which is {least:.10g}")
-        return value
-
-    return check
-
-
-class _Retry(_Section):
-    _not_below_base = field_validator("max_s", check_fields=False)(_not_below("retry", "base_s"))
+def _ruled(record: Record) -> Record:
+    """Return the record as the rules have it. Raises: BadSetting."""
+    rules, ruled = _RULES.get(type(record), {}), {}
+    for name, _, default in settings_of(type(record)):
+        value, rule = getattr(record, name), rules.get(name)
+        with _at(name):
+            value = _ruled(value) if isinstance(default, Struct) else value
+            found = None if rule is None else rule(record, value)
+        ruled[name] = value if found is None else found
+    return type(record)(**ruled)
 
 
-class _Journal(_Section):
-    _not_below_a_part = field_validator("keep_mb", check_fields=False)(_not_below("journal", "max_mb"))
+@contextmanager
+def _at(name: str) -> Iterator[None]:
+    """Have an error name the place. Raises: BadSetting."""
+    try:
+        yield
+    except BadSetting as error:
+        raise BadSetting((name, *error.path), error.why) from None
+    except ValueError as error:
+        raise BadSetting((name,), str(error)) from None
 
 
-def _http_url(value: Secret | None) -> Secret | None:
-    """Return the same URL. Raises: ValueError: it isn't one of HTTP."""
-    if value is not None and not (_is_url(value.reveal(), "http", "https") and _is_plain(value.reveal())):
-        raise ValueError("must be a URL with a host: http:// or https://, in printable ASCII without spaces")
-    return value
+# --- Texts ------------------------------------------------------------------------------------------------------------
+
+
+def _reads_list(kind: str, opening: str) -> Callable[[Any], Any]:
+    """Return a reader of parts separated by commas or spaces, or, where it begins so, of a JSON list."""
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        if not value.lstrip().startswith(opening):
+            return [part for part in re.split(r"[,\s]+", value) if part]
+        try:
+            return json.loads(value)
+        except json.JSONDecodeError:
+            raise ValueError(f"must be {kind} separated by commas or spaces, or a JSON list of them") from None
+
+    return read
+
+
+def _read_credentials(value: Any) -> Any:
+    """Return the token for each name. An error is one line, and repeats none."""
+    try:
+        tokens = json.loads(value) if isinstance(value, str) else value
+    except (json.JSONDecodeError, RecursionError):
+        tokens = None
+    if not isinstance(tokens, Mapping) or not all(isinstance(token, str | Secret) for token in tokens.values()):
+        raise ValueError('must be a token for each agent\'s name, as in {"alice": "TOKEN"}')
+    return tokens
+
+
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "upstream": _reads_list("URLs", "["),
+    "allowed_hosts": _reads_list("names", '["'),
+    "allowed_origins": _reads_list("origins", '["'),
+    "hold_answers": lambda value: value.split(",") if isinstance(value, str) else value,
+    "credentials": _read_credentials,
+}
+
+
+# --- Rules ------------------------------------------------------------------------------------------------------------
 
 
 def _is_plain(text: str) -> bool:
     return text.isascii() and text.isprintable() and " " not in text
-
-
-class _Agents(_Section):
-    @field_validator("hold_answers", mode="before", check_fields=False)
-    @classmethod
-    def _check_held(cls, value: Any) -> Any:
-        """Split a variable's string at commas, and normalise the names."""
-        names = value.split(",") if isinstance(value, str) else value
-        if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-            return value
-        try:
-            return tuple(normalised(name) for name in names if name.strip())
-        except BadName as error:
-            raise ValueError(str(error)) from None
-
-    @field_validator("credentials", mode="wrap", check_fields=False)
-    @classmethod
-    def _check_credentials(cls, value: Any, handler: ValidatorFunctionWrapHandler) -> Mapping[str, Secret]:
-        """Read JSON from a flag or variable, and normalise the names. An error is one line, and repeats no token."""
-        try:
-            credentials = handler(json.loads(value) if isinstance(value, str) else value)
-        except (ValidationError, json.JSONDecodeError, RecursionError):
-            raise ValueError('must be a token for each agent\'s name, as in {"alice": "TOKEN"}') from None
-        found: dict[str, Secret] = {}
-        for text, token in credentials.items():
-            try:
-                name = normalised(text)
-            except BadName as error:
-                raise ValueError(f"number {len(found) + 1}: {error}") from None
-            twin = spelled_in(found, name)
-            if twin in found:
-                raise ValueError(f"{twin} and {name} are one agent's name, so it can have one token only")
-            if token in found.values():
-                raise ValueError(f"{name} must have a token of its own")
-            secret = token.reveal()
-            if not (secret and _is_plain(secret)):
-                raise ValueError(f"the token of {name} must be printable ASCII without spaces, at least one character")
-            found[name] = token
-        return found
-
-
-class _Alerts(_Section):
-    _check_webhook = field_validator("webhook", check_fields=False)(_http_url)
-
-    @field_validator("webhook_secret", check_fields=False)
-    @classmethod
-    def _check_secret(cls, value: Secret | None) -> Secret | None:
-        if value is not None and len(value.reveal()) < _SHORTEST_SECRET:
-            raise ValueError(f"must be at least {_SHORTEST_SECRET} characters; make one with openssl rand -hex 16")
-        return value
-
-
-class _All(BaseSettings):
-    model_config = SettingsConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True, validate_default=True
-    )
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Take arguments only, so that settings made in code don't depend on the environment of the process."""
-        return (init_settings,)
-
-    @field_validator("upstream", "allowed_hosts", "allowed_origins", mode="before", check_fields=False)
-    @classmethod
-    def _split_list(cls, value: Any, info: ValidationInfo) -> Any:
-        """Split a variable's string: a JSON list, or parts separated by commas or spaces."""
-        if not isinstance(value, str):
-            return value
-        if value.lstrip().startswith('["') or (value.lstrip().startswith("[") and info.field_name == "upstream"):
-            try:
-                return json.loads(value)
-            except json.JSONDecodeError:
-                kind = _LISTED.get(info.field_name or "", "URLs")
-                raise ValueError(f"must be {kind} separated by commas or spaces, or a JSON list of them") from None
-        return [part for part in re.split(r"[,\s]+", value) if part]
-
-    @field_validator("upstream", check_fields=False)
-    @classmethod
-    def _check_upstreams(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for number, text in enumerate(value, 1):
-            try:
-                split_upstream(text)
-            except ValueError as error:
-                raise ValueError(f"number {number} of {len(value)} {error}" if len(value) > 1 else str(error)) from None
-        make_origins(value, None)
-        return tuple(text.strip() for text in value)
-
-    @field_validator("allowed_hosts", check_fields=False)
-    @classmethod
-    def _check_hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(map(checked_host, value))
-
-    @field_validator("allowed_origins", check_fields=False)
-    @classmethod
-    def _check_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(map(checked_origin, value))
-
-    @field_validator("token", "control_token", check_fields=False)
-    @classmethod
-    def _check_token(cls, value: Secret | None, info: ValidationInfo) -> Secret | None:
-        text = "x" if value is None else value.reveal()
-        if not (text and _is_plain(text)):
-            raise ValueError("must be printable ASCII without spaces, at least one character")
-        if value is not None and value == info.data.get("token"):
-            raise ValueError("must differ from token, which every agent knows")
-        return value
-
-    @field_validator("host", check_fields=False)
-    @classmethod
-    def _check_host(cls, value: str, info: ValidationInfo) -> str:
-        host = value.removeprefix("[").removesuffix("]")
-        if not host or not host.isascii() or not host.isprintable() or re.search(r"[\s/@?#]", host):
-            raise ValueError("must be an IP address or a host name")
-        if not _is_loopback(host) and info.data.get("token") is None and "token" in info.data:
-            raise ValueError(
-                f"{host} isn't a loopback address, so agents need a token: set HIVEMIND_TOKEN (or --token),"
-                " or use 127.0.0.1"
-            )
-        for name in () if _is_loopback(host) else ("token", "control_token"):
-            given = info.data.get(name)
-            if given is not None and not _is_strong(given.reveal()):
-                raise ValueError(
-                    f"{host} isn't a loopback address, and {name} can be guessed: it must be at least {_TOKEN_LENGTH}"
-                    f" characters, {_TOKEN_LETTERS} of them different; make one with openssl rand -hex 16"
-                )
-        return host
-
-    @field_validator("pace", check_fields=False)
-    @classmethod
-    def _check_pace(cls, value: str) -> str:
-        sections.pace_of(value)
-        return value
-
-    @field_validator("via", check_fields=False)
-    @classmethod
-    def _check_via(cls, value: Secret | None) -> Secret | None:
-        if value is not None and not _is_url(value.reveal(), "http", "https", "socks5", "socks5h"):
-            raise ValueError(
-                "must be a proxy's URL with a host: http://, https://, socks5:// or socks5h://, as in " + _MASKED_URL
-            )
-        return value
-
-    @field_validator("fleet", check_fields=False)
-    @classmethod
-    def _check_fleet(cls, value: Secret | None) -> Secret | None:
-        if value is not None:
-            store_address(value.reveal())
-        return value
-
-    _check_otlp = field_validator("otlp", check_fields=False)(_http_url)
-
-    @field_validator("ca_file", check_fields=False)
-    @classmethod
-    def _check_ca_file(cls, value: Path | None) -> Path | None:
-        if value is not None:
-            try:
-                ssl.create_default_context(cafile=value)
-            except OSError as error:
-                reason = "no certificate in PEM form is in it" if isinstance(error, ssl.SSLError) else error.strerror
-                raise ValueError(f"must be a file of certificates in PEM form ({reason})") from None
-        return value
-
-    @field_validator("agents", check_fields=False)
-    @classmethod
-    def _check_credentials(cls, value: Any, info: ValidationInfo) -> Any:
-        for name, token in value.credentials.items():
-            for other in ("token", "control_token"):
-                if token == info.data.get(other):
-                    raise ValueError(f"the token of {name} must differ from {other}")
-        return value
-
-
-_RULES: Mapping[type[Struct], type[BaseModel]] = {
-    sections.AgentSettings: _Agents,
-    sections.AlertSettings: _Alerts,
-    sections.JournalSettings: _Journal,
-    sections.RetrySettings: _Retry,
-    Settings: _All,
-}
-"""Where a record has more rules than its types."""
-
-
-def _is_strong(token: str) -> bool:
-    """Return whether a token is too long to guess by trying; a weak password of that length isn't recognised."""
-    return len(token) >= _TOKEN_LENGTH and len(set(token)) >= _TOKEN_LETTERS
 
 
 def _is_loopback(host: str) -> bool:
@@ -342,9 +177,161 @@ def _is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
+def _is_strong(token: str) -> bool:
+    """Return whether a token is too long to guess by trying; a weak password of that length isn't recognised."""
+    return len(token) >= _TOKEN_LENGTH and len(set(token)) >= _TOKEN_LETTERS
+
+
 def _is_url(text: str, *schemes: str) -> bool:
     try:
         parts = urlsplit(text)
         return parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
+
+
+def _if_given(rule: Callable[[str], object]) -> Rule:
+    """Return the rule of a secret that need not be set."""
+
+    def check(record: object, value: Secret | None) -> None:
+        if value is not None:
+            rule(value.reveal())
+
+    return check
+
+
+def _not_below(section: str, other: str) -> Rule:
+    """Return the rule that a value is at least that of another setting of its section."""
+
+    def check(record: object, value: float) -> None:
+        least = getattr(record, other)
+        if value < least:
+            raise ValueError(f"must be at least {section}.{other}, which is {least:.10g}")
+
+    return check
+
+
+def _http_url(text: str) -> None:
+    if not (_is_url(text, "http", "https") and _is_plain(text)):
+        raise ValueError("must be a URL with a host: http:// or https://, in printable ASCII without spaces")
+
+
+def _webhook_secret(text: str) -> None:
+    if len(text) < _SHORTEST_SECRET:
+        raise ValueError(f"must be at least {_SHORTEST_SECRET} characters; make one with openssl rand -hex 16")
+
+
+def _via(text: str) -> None:
+    if not _is_url(text, "http", "https", "socks5", "socks5h"):
+        raise ValueError(
+            "must be a proxy's URL with a host: http://, https://, socks5:// or socks5h://, as in " + _MASKED_URL
+        )
+
+
+def _header_token(text: str) -> None:
+    if not (text and _is_plain(text)):
+        raise ValueError("must be printable ASCII without spaces, at least one character")
+
+
+def _control_token(settings: Settings, value: Secret | None) -> None:
+    _TOKEN(settings, value)
+    if value is not None and value == settings.token:
+        raise ValueError("must differ from token, which every agent knows")
+
+
+def _held(agents: AgentSettings, names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(normalised(name) for name in names if name.strip())
+
+
+def _credentials(agents: AgentSettings, credentials: Mapping[str, Secret]) -> Mapping[str, Secret]:
+    found: dict[str, Secret] = {}
+    for text, token in credentials.items():
+        try:
+            name = normalised(text)
+        except BadName as error:
+            raise ValueError(f"number {len(found) + 1}: {error}") from None
+        twin = spelled_in(found, name)
+        if twin in found:
+            raise ValueError(f"{twin} and {name} are one agent's name, so it can have one token only")
+        if token in found.values():
+            raise ValueError(f"{name} must have a token of its own")
+        secret = token.reveal()
+        if not (secret and _is_plain(secret)):
+            raise ValueError(f"the token of {name} must be printable ASCII without spaces, at least one character")
+        found[name] = token
+    return found
+
+
+def _upstreams(settings: Settings, value: tuple[str, ...]) -> tuple[str, ...]:
+    for number, text in enumerate(value, 1):
+        try:
+            split_upstream(text)
+        except ValueError as error:
+            raise ValueError(f"number {number} of {len(value)} {error}" if len(value) > 1 else str(error)) from None
+    make_origins(value, None)
+    return tuple(text.strip() for text in value)
+
+
+def _host(settings: Settings, value: str) -> str:
+    host = value.removeprefix("[").removesuffix("]")
+    if not host or not host.isascii() or not host.isprintable() or re.search(r"[\s/@?#]", host):
+        raise ValueError("must be an IP address or a host name")
+    if _is_loopback(host):
+        return host
+    if settings.token is None:
+        raise ValueError(
+            f"{host} isn't a loopback address, so agents need a token: set HIVEMIND_TOKEN (or --token),"
+            " or use 127.0.0.1"
+        )
+    for name, token in (("token", settings.token), ("control_token", settings.control_token)):
+        if token is not None and not _is_strong(token.reveal()):
+            raise ValueError(
+                f"{host} isn't a loopback address, and {name} can be guessed: it must be at least {_TOKEN_LENGTH}"
+                f" characters, {_TOKEN_LETTERS} of them different; make one with openssl rand -hex 16"
+            )
+    return host
+
+
+def _pace(settings: Settings, value: str) -> None:
+    pace_of(value)
+
+
+def _ca_file(settings: Settings, value: Path | None) -> None:
+    if value is None:
+        return
+    try:
+        ssl.create_default_context(cafile=value)
+    except OSError as error:
+        reason = "no certificate in PEM form is in it" if isinstance(error, ssl.SSLError) else error.strerror
+        raise ValueError(f"must be a file of certificates in PEM form ({reason})") from None
+
+
+def _agents(settings: Settings, value: AgentSettings) -> None:
+    for name, token in value.credentials.items():
+        for other in ("token", "control_token"):
+            if token == getattr(settings, other):
+                raise ValueError(f"the token of {name} must differ from {other}")
+
+
+_TOKEN = _if_given(_header_token)
+_RULES: Mapping[type[Struct], Mapping[str, Rule]] = {
+    AgentSettings: {"credentials": _credentials, "hold_answers": _held},
+    AlertSettings: {"webhook": _if_given(_http_url), "webhook_secret": _if_given(_webhook_secret)},
+    JournalSettings: {"keep_mb": _not_below("journal", "max_mb")},
+    RetrySettings: {"max_s": _not_below("retry", "base_s")},
+    Settings: {
+        "upstream": _upstreams,
+        "token": _TOKEN,
+        "control_token": _control_token,
+        "host": _host,
+        "allowed_hosts": lambda _, names: tuple(map(checked_host, names)),
+        "allowed_origins": lambda _, origins: tuple(map(checked_origin, origins)),
+        "pace": _pace,
+        "via": _if_given(_via),
+        "ca_file": _ca_file,
+        "fleet": _if_given(store_address),
+        "otlp": _if_given(_http_url),
+        "agents": _agents,
+    },
+}
+"""What a setting must be besides its type and range."""

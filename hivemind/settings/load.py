@@ -16,9 +16,9 @@ from hivemind.errors import UsageError
 from hivemind.parser import Parser
 from hivemind.records import replace
 from hivemind.redaction.text import printable, redact
-from hivemind.settings.apart import checked_apart, checked_here
+from hivemind.settings.checks import checked
 from hivemind.settings.model import Settings
-from hivemind.settings.options import PREFIX, add_flags, find, given_flags, number_given, options, sections
+from hivemind.settings.options import PREFIX, add_flags, find, given_flags, options, sections, typed
 from hivemind.settings.sections import BadSetting
 from hivemind.settings_file import NAME, find_settings_file, from_its_folder, is_removed, parsed
 from hivemind.store.trust import FoundFile, Ignored, read_found, read_named
@@ -56,23 +56,17 @@ def load(
 
 
 def from_flags(
-    namespace: argparse.Namespace,
-    *,
-    environ: Mapping[str, str],
-    cwd: Path,
-    quiet: bool = False,
-    meanwhile: Callable[[], object] | None = None,
+    namespace: argparse.Namespace, *, environ: Mapping[str, str], cwd: Path, quiet: bool = False
 ) -> Settings:
     """Return the settings of flags already parsed (by a parser given to :func:`add_flags`), variables and the file.
 
     A flag wins over a variable, a variable over the file, the file over the default. What doesn't count of a file that
     was found and isn't trusted is told on standard error, unless the caller is `quiet`: the log of its proxy tells it.
-    With something to do `meanwhile`, the values are checked in a process that ends, so that this one stays smaller.
 
     Raises: UsageError, as :func:`load`.
     """
     given, ignored = _given(namespace, environ, cwd)
-    settings = _settings(given, meanwhile=meanwhile)
+    settings = _settings(given)
     if ignored is not None and not quiet:
         print_note(ignored.note)
     return replace(settings, ignored=ignored)
@@ -220,9 +214,7 @@ def _flatten(
 # --- The result -------------------------------------------------------------------------------------------------------
 
 
-def _settings(
-    sources: Iterable[Given], file: str | None = None, meanwhile: Callable[[], object] | None = None
-) -> Settings:
+def _settings(sources: Iterable[Given], file: str | None = None) -> Settings:
     """Fill the record; of several values for one setting the last wins. `file` is to blame for a setting that isn't
     given, unless it is the command line."""
     given = {each.path: each for each in sources}
@@ -234,9 +226,9 @@ def _settings(
         option = find(path)
         if isinstance(each.value, bool) and option is not None and option.kind is not bool:
             raise UsageError(f"{each.place}: must be {option.allowed or 'text'}")
-        section[path[-1]] = each.value if option is None else number_given(option, each.value)
+        section[path[-1]] = each.value if option is None else typed(option, each.value)
     try:
-        return checked_here(values) if meanwhile is None else checked_apart(values, meanwhile)
+        return checked(values)
     except BadSetting as error:
         raise UsageError(_explain(error, given, file)) from None
 

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from annotated_types import Ge, Le
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
 from hivemind.errors import UsageError
@@ -27,7 +26,7 @@ _SCHEDULER, _TIMEOUTS = SchedulerConfig(), Timeouts()
 _SHORTEST_PASSWORD = 8
 
 
-class Settings(Struct, frozen=True):
+class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """Everything that can be set. :mod:`.load` reads the sources, and :mod:`.checks` refuses what can't be; a record
     that is made directly isn't checked."""
 
@@ -41,7 +40,7 @@ class Settings(Struct, frozen=True):
     """Folder for that note, usage, tasks, checkpoints and journals; unset: the system's, as ~/.local/state/hivemind."""
     host: Annotated[str, Placeholder("ADDRESS")] = "127.0.0.1"
     """Address to listen on."""
-    port: Annotated[int, Ge(0), Le(65_535)] = 8765
+    port: Annotated[int, Meta(ge=0, le=65_535)] = 8765
     """Port to listen on; 0 picks a free one."""
     allowed_hosts: Annotated[tuple[str, ...], Placeholder("NAME")] = ()
     """Further names under which requests may come (Host); addresses, localhost and what host names are taken anyway."""
@@ -49,13 +48,13 @@ class Settings(Struct, frozen=True):
     """Pages in browsers that may send requests (Origin), as https://app.example.org or vscode-webview://*."""
     profile: ProfileName | None = None
     """What to assume of the provider; unset: found by the upstream's URL and, of one at home, by asking it."""
-    max_concurrency: AnyFile[Annotated[int, Ge(0), Le(100_000)]] | None = None
+    max_concurrency: AnyFile[Annotated[int, Meta(ge=0, le=100_000)]] | None = None
     """Most requests in flight at once; 0: no limit; unset: the profile's, which of unknown providers is no limit."""
-    max_concurrency_per_upstream: AnyFile[Annotated[int, Ge(0), Le(100_000)]] = 0
+    max_concurrency_per_upstream: AnyFile[Annotated[int, Meta(ge=0, le=100_000)]] = 0
     """Most requests in flight at once to one upstream, whatever keys they carry; 0: no limit."""
-    rpm: AnyFile[Annotated[int, Ge(0), Le(10_000_000)]] | None = None
+    rpm: AnyFile[Annotated[int, Meta(ge=0, le=10_000_000)]] | None = None
     """Requests a minute; 0: no limit of ours; unset: the provider's headers, before them the profile's."""
-    tpm: AnyFile[Annotated[int, Ge(0), Le(10_000_000_000)]] | None = None
+    tpm: AnyFile[Annotated[int, Meta(ge=0, le=10_000_000_000)]] | None = None
     """Tokens a minute, likewise."""
     pace: AnyFile[Annotated[str, Placeholder("PACE")]] = "front"
     """How fast a plan's long windows may be used: front (as it comes), even (as fast as time passes), or reserve=20%
@@ -87,14 +86,14 @@ class Settings(Struct, frozen=True):
     idle_exit_s: SecondsOrZero | None = None
     """End after so long without requests, agents' processes and clients of the control API; 0: never; unset: 300 for a
     proxy that a run started, else never."""
-    max_body_mb: Annotated[int, Ge(1), Le(4_096)] = 64
+    max_body_mb: Annotated[int, Meta(ge=1, le=4_096)] = 64
     """Largest body of a request that is scheduled, in MiB."""
-    max_bodies_mb: Annotated[int, Ge(1), Le(1_048_576)] = 1_024
+    max_bodies_mb: Annotated[int, Meta(ge=1, le=1_048_576)] = 1_024
     """Request bodies in memory, queued or in flight, in MiB; beyond it requests get a 503. At least max_body_mb."""
-    max_connections: Annotated[int, Ge(0), Le(1_000_000)] = 0
+    max_connections: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
     """Most client connections; beyond it idle ones are closed, and where none is idle, new ones get a 503. 0: three
     quarters of the files that may be open."""
-    max_agents: Annotated[int, Ge(0), Le(1_000_000)] = _SCHEDULER.max_agents
+    max_agents: Annotated[int, Meta(ge=0, le=1_000_000)] = _SCHEDULER.max_agents
     """Most live agents; 0: no limit."""
     agent_idle_s: AnyFile[Seconds] = _SCHEDULER.agent_idle_s
     """An agent that asked for nothing in this time isn't live."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import inspect
+import re
 import sys
 import types
 from collections.abc import Iterator, Mapping
@@ -12,8 +13,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from annotated_types import Ge, Gt, Le, Lt
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from hivemind.parser import Parser
 from hivemind.settings.model import Settings
@@ -23,6 +23,7 @@ from hivemind.text.humanise import parse_number
 PREFIX = "HIVEMIND_"
 Path = tuple[str, ...]
 _BODIES = "journal.bodies"
+_SECONDS = re.compile(r"[0-9]{1,10}(\.[0-9]{1,9})?")
 _DESTINATION = "setting:"
 """Prefix of settings in a namespace, so that a command's own flags can't clash with one."""
 
@@ -39,7 +40,8 @@ class Option(Struct, frozen=True):
     kind: type
     """`bool`, `int`, `float`, `str` (also for a choice of names), `tuple`, `dict`, or a type of its own."""
     choices: tuple[str, ...]
-    bounds: tuple[Ge | Gt | Le | Lt, ...]
+    bounds: Meta | None
+    """Of a number."""
     placeholder: str
     any_file: bool
     """It counts also from a file that was found and isn't trusted."""
@@ -69,17 +71,24 @@ class Option(Struct, frozen=True):
             return " or ".join((", ".join(self.choices[:-1]), self.choices[-1]))
         if self.kind is bool:
             return "on or off"
-        if self.kind in (int, float):
+        if self.bounds is not None:
             number = "a whole number" if self.kind is int else "a number"
             return f"{number} {_range(self.bounds)}"
         return ""
 
 
-def number_given(option: Option, value: Any) -> Any:
-    """Return the number that a text means for a setting that is one: `1_000_000`, `500k`, `2m`. Any other value is
-    returned as it is, also that of a time in seconds, whose `m` would be minutes."""
-    if option.kind not in (int, float) or option.placeholder == "SECONDS" or not isinstance(value, str):
+def typed(option: Option, value: Any) -> Any:
+    """Return the number that a text means for a setting that is one: `1_000_000`, `500k`, `2m`; or whether one is on or
+    off. Any other value is returned as it is, also that of a time in seconds with a letter, whose `m` would be
+    minutes."""
+    if not isinstance(value, str):
         return value
+    if option.kind is bool:
+        return {"on": True, "true": True, "off": False, "false": False}.get(value.lower(), value)
+    if option.kind not in (int, float):
+        return value
+    if option.placeholder == "SECONDS":
+        return float(value) if _SECONDS.fullmatch(value) else value
     try:
         number = parse_number(value)
     except ValueError:
@@ -113,7 +122,7 @@ def _rows(record: type[Struct], prefix: Path, group: str) -> Iterator[Option]:
 
 
 def _row(path: Path, annotation: Any, default: Any, group: str, text: str) -> Option:
-    kind, metadata = _unwrap(annotation)
+    kind, bounds, notes = unwrapped(annotation)
     choices = get_args(kind) if get_origin(kind) is Literal else ()
     if choices:
         kind = str
@@ -121,7 +130,7 @@ def _row(path: Path, annotation: Any, default: Any, group: str, text: str) -> Op
         kind = tuple
     elif get_origin(kind) is Mapping:
         kind = dict
-    placeholder = next((note.text for note in metadata if isinstance(note, Placeholder)), None)
+    placeholder = next((note.text for note in notes if isinstance(note, Placeholder)), None)
     return Option(
         path=path,
         group=group,
@@ -129,21 +138,24 @@ def _row(path: Path, annotation: Any, default: Any, group: str, text: str) -> Op
         default=default,
         kind=kind,
         choices=choices,
-        bounds=tuple(note for note in metadata if isinstance(note, Ge | Gt | Le | Lt)),
+        bounds=bounds,
         placeholder=placeholder or _placeholder(path, kind, choices),
-        any_file=ANY_FILE in metadata,
+        any_file=ANY_FILE in notes,
     )
 
 
-def _unwrap(annotation: Any, metadata: tuple[Any, ...] = ()) -> tuple[Any, tuple[Any, ...]]:
-    """Remove `| None` and `Annotated`, however they are nested, and return the latter's metadata."""
+def unwrapped(annotation: Any) -> tuple[Any, Meta | None, tuple[Any, ...]]:
+    """Return a setting's type without `| None` and `Annotated`, however they are nested; its range, and the notes."""
     if get_origin(annotation) in (Union, types.UnionType):
         (inner,) = (part for part in get_args(annotation) if part is not types.NoneType)
-        return _unwrap(inner, metadata)
-    if get_origin(annotation) is Annotated:
-        inner, *notes = get_args(annotation)
-        return _unwrap(inner, (*metadata, *notes))
-    return annotation, metadata
+        return unwrapped(inner)
+    if get_origin(annotation) is not Annotated:
+        return annotation, None, ()
+    inner, *outer = get_args(annotation)
+    kind, bounds, notes = unwrapped(inner)
+    for note in outer:
+        bounds = note if isinstance(note, Meta) else bounds
+    return kind, bounds, (*notes, *outer)
 
 
 def _placeholder(path: Path, kind: type, choices: tuple[str, ...]) -> str:
@@ -154,20 +166,12 @@ def _placeholder(path: Path, kind: type, choices: tuple[str, ...]) -> str:
     return "SECONDS" if path[-1].endswith("_s") else "N"
 
 
-def _range(bounds: tuple[Ge | Gt | Le | Lt, ...]) -> str:
+def _range(bounds: Meta) -> str:
     """Return `from 0 to 65,535`, `above 0 and below 1`."""
-    words = []
-    for bound in bounds:
-        match bound:
-            case Ge(end):
-                words.append(f"from {end:,}")
-            case Gt(end):
-                words.append(f"above {end:,}")
-            case Le(end):
-                words.append(f"{'to' if words and words[0].startswith('from') else 'and at most'} {end:,}")
-            case Lt(end):
-                words.append(f"and below {end:,}")
-    return " ".join(words)
+    low = f"above {bounds.gt:,}" if bounds.ge is None else f"from {bounds.ge:,}"
+    if bounds.lt is not None:
+        return f"{low} and below {bounds.lt:,}"
+    return f"{low} {'and at most' if bounds.ge is None else 'to'} {bounds.le:,}"
 
 
 # --- Flags ------------------------------------------------------------------------------------------------------------

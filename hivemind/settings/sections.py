@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Annotated, Any, Final, Literal, TypeVar, get_type_hints
 
-from annotated_types import Ge, Gt, Le, Lt
-from msgspec import NODEFAULT, Struct
+from msgspec import NODEFAULT, Meta, Struct
 from msgspec.structs import fields
 
 from hivemind.scheduler import config
@@ -30,8 +29,8 @@ It must be of pace or looks: whatever its value, no key, prompt or alert goes el
 removed, nobody may do or spend more, and no bound on memory or processes is lifted.
 """
 
-Seconds = Annotated[float, Gt(0), Le(86_400)]
-SecondsOrZero = Annotated[float, Ge(0), Le(86_400)]
+Seconds = Annotated[float, Meta(gt=0, le=86_400)]
+SecondsOrZero = Annotated[float, Meta(ge=0, le=86_400)]
 
 
 class Placeholder(Struct, frozen=True):
@@ -91,18 +90,18 @@ def settings_of(record: type[Struct]) -> tuple[tuple[str, Any, Any], ...]:
     )
 
 
-class Section(Struct, frozen=True):
+class Section(Struct, frozen=True, forbid_unknown_fields=True):
     """A group: `--circuit.window`, `HIVEMIND_CIRCUIT__WINDOW`, or `window` under `[circuit]`."""
 
 
 class AimdSettings(Section, frozen=True):
     """Concurrency control (AIMD); unset: as the provider's profile has it."""
 
-    alpha: AnyFile[Annotated[float, Gt(0), Le(100)]] | None = None
+    alpha: AnyFile[Annotated[float, Meta(gt=0, le=100)]] | None = None
     """Added to the concurrency level by a step up."""
-    beta: AnyFile[Annotated[float, Gt(0), Lt(1)]] | None = None
+    beta: AnyFile[Annotated[float, Meta(gt=0, lt=1)]] | None = None
     """The level is multiplied by this on congestion."""
-    floor: AnyFile[Annotated[float, Ge(1), Le(10_000)]] | None = None
+    floor: AnyFile[Annotated[float, Meta(ge=1, le=10_000)]] | None = None
     """Min concurrency: the level never goes below this."""
     latency_target_s: AnyFile[Seconds] | None = None
     """A mean time to first token that is above what the prompts take alone by more than this counts as congestion."""
@@ -111,9 +110,9 @@ class AimdSettings(Section, frozen=True):
 class CircuitSettings(Section, frozen=True):
     """Circuit breaker."""
 
-    window: AnyFile[Annotated[int, Ge(1), Le(10_000)]] = _CIRCUIT.window
+    window: AnyFile[Annotated[int, Meta(ge=1, le=10_000)]] = _CIRCUIT.window
     """Results looked at."""
-    threshold: AnyFile[Annotated[float, Gt(0), Le(1)]] = _CIRCUIT.threshold
+    threshold: AnyFile[Annotated[float, Meta(gt=0, le=1)]] = _CIRCUIT.threshold
     """Error threshold: the share of failed ones among them that opens it."""
     cooldown_s: AnyFile[Seconds] = _CIRCUIT.cooldown_s
     """From opening to the probe."""
@@ -128,18 +127,18 @@ class RetrySettings(Section, frozen=True):
     """First delay; doubles with each attempt."""
     max_s: AnyFile[Seconds] = _RETRY.max_s
     """Longest delay of our own; a provider's Retry-After may be longer."""
-    max_attempts: AnyFile[Annotated[int, Ge(1), Le(1_000)]] = _RETRY.max_attempts
+    max_attempts: AnyFile[Annotated[int, Meta(ge=1, le=1_000)]] = _RETRY.max_attempts
     """Attempts a request, the first included; 1: never retry."""
     deadline_s: AnyFile[Seconds] = _RETRY.deadline_s
     """From a request's arrival; no attempt starts later."""
-    budget_ratio: AnyFile[Annotated[float, Ge(0), Le(100)]] = _RETRY.budget_ratio
+    budget_ratio: AnyFile[Annotated[float, Meta(ge=0, le=100)]] = _RETRY.budget_ratio
     """Retries earned by each request."""
 
 
 class QueueSettings(Section, frozen=True):
     """The queue in front of the gate."""
 
-    max_depth: AnyFile[Annotated[int, Ge(1), Le(1_000_000)]] = _QUEUE.max_depth
+    max_depth: AnyFile[Annotated[int, Meta(ge=1, le=1_000_000)]] = _QUEUE.max_depth
     """Waiting requests in all."""
     max_wait_s: AnyFile[Seconds] = _QUEUE.max_wait_s
     """Longest wait before a request is refused."""
@@ -152,13 +151,13 @@ class QueueSettings(Section, frozen=True):
 class BudgetSettings(Section, frozen=True):
     """What agents may use until somebody decides otherwise."""
 
-    tokens: Annotated[int, Ge(1), Le(10**15)] | None = None
+    tokens: Annotated[int, Meta(ge=1, le=10**15)] | None = None
     """Of each agent; unset: no limit."""
-    dollars: Annotated[float, Gt(0), Le(1e9)] | None = None
+    dollars: Annotated[float, Meta(gt=0, le=1e9)] | None = None
     """Likewise, by public prices."""
-    pool_tokens: Annotated[int, Ge(1), Le(10**15)] | None = None
+    pool_tokens: Annotated[int, Meta(ge=1, le=10**15)] | None = None
     """Of all agents together; unset: no limit."""
-    pool_dollars: Annotated[float, Gt(0), Le(1e9)] | None = None
+    pool_dollars: Annotated[float, Meta(gt=0, le=1e9)] | None = None
     """Likewise, by public prices."""
     per: Literal["run", "day", "month", "ever"] = _BUDGET.per
     """What a budget counts that doesn't say: a run, a day, a month, or everything."""
@@ -172,9 +171,9 @@ class CheckpointSettings(Section, frozen=True):
 
     enabled: bool = True
     """Keep it."""
-    max_mb: Annotated[int, Ge(1), Le(1_024)] = 32
+    max_mb: Annotated[int, Meta(ge=1, le=1_024)] = 32
     """Largest conversation that is kept, in MiB."""
-    keep: Annotated[int, Ge(1), Le(10_000)] = 5
+    keep: Annotated[int, Meta(ge=1, le=10_000)] = 5
     """Checkpoints an agent; older ones are removed."""
 
 
@@ -185,13 +184,13 @@ class JournalSettings(Section, frozen=True):
     """Write it."""
     bodies: bool = False
     """With what agents sent and were answered, without credentials; --record-bodies is the same."""
-    max_mb: Annotated[int, Ge(1), Le(65_536)] = 64
+    max_mb: Annotated[int, Meta(ge=1, le=65_536)] = 64
     """A part of a journal that is larger, in MiB, is followed by another."""
-    max_hours: Annotated[float, Gt(0), Le(8_760)] = 24.0
+    max_hours: Annotated[float, Meta(gt=0, le=8_760)] = 24.0
     """So is one that is older."""
-    keep_days: Annotated[float, Gt(0), Le(36_500)] = 14.0
+    keep_days: Annotated[float, Meta(gt=0, le=36_500)] = 14.0
     """Older ones are removed, but for the last ten files."""
-    keep_mb: Annotated[int, Ge(1), Le(16_777_216)] = 2_048
+    keep_mb: Annotated[int, Meta(ge=1, le=16_777_216)] = 2_048
     """All journals together, in MiB; beyond that the oldest are removed."""
 
 
@@ -216,9 +215,9 @@ class AgentSettings(Section, frozen=True):
     hold_answers: Annotated[tuple[str, ...], Placeholder("NAME")] = ()
     """Agents whose streams are held until they are whole, each with its sub-agents; * means all. May be given more than
     once."""
-    max_depth: Annotated[int, Ge(0), Le(64)] = _PLACES.depth
+    max_depth: Annotated[int, Meta(ge=0, le=64)] = _PLACES.depth
     """Agents that hivemind run starts inside one another, the first included; deeper ones are refused. 0: no limit."""
-    max_tree: Annotated[int, Ge(0), Le(100_000)] = _PLACES.tree
+    max_tree: Annotated[int, Meta(ge=0, le=100_000)] = _PLACES.tree
     """Processes of one tree of agents, running or queued; further ones are refused. 0: no limit."""
 
 
@@ -229,11 +228,11 @@ class AlertSettings(Section, frozen=True):
     """When an agent's process ended with an error, or by a signal that no operator sent."""
     wait_s: SecondsOrZero = _ALERTS.wait_s
     """When a request has waited this long; 0: never."""
-    budget_share: Annotated[float, Ge(0), Le(1)] = _ALERTS.budget_share
+    budget_share: Annotated[float, Meta(ge=0, le=1)] = _ALERTS.budget_share
     """When this share of a budget is used; 0: never."""
     circuit_s: SecondsOrZero = _ALERTS.circuit_s
     """When a circuit has been open this long; 0: never."""
-    dollars_per_hour: Annotated[float, Ge(0), Le(1e9)] = _ALERTS.dollars_per_hour
+    dollars_per_hour: Annotated[float, Meta(ge=0, le=1e9)] = _ALERTS.dollars_per_hour
     """When more is spent than this, by public prices; 0: never."""
     bell: AnyFile[bool] = True
     """The control room's terminal rings at a new alert."""

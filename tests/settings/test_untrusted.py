@@ -60,8 +60,7 @@ def line_of(option: Option) -> str:
     elif option.kind is bool:
         value = str(not option.default).lower()
     elif option.kind in (int, float):
-        below_one = any(1 in (getattr(bound, "lt", None), getattr(bound, "le", None)) for bound in option.bounds)
-        value = "0.75" if below_one else "3"
+        value = "0.75" if option.bounds is not None and 1 in (option.bounds.lt, option.bounds.le) else "3"
         value = "3000" if option.key == "journal.keep_mb" else value
     else:
         value = '["x.example"]' if option.key == "allowed_hosts" else '"https://x.example"'

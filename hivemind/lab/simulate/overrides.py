@@ -20,7 +20,7 @@ from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.scheduler.types import Priority
 from hivemind.settings.checks import checked_as, one_checked
 from hivemind.settings.model import Settings
-from hivemind.settings.options import Option, find, number_given, options
+from hivemind.settings.options import Option, find, options, typed
 from hivemind.settings.sections import BadSetting
 from hivemind.text.amounts import parse_budget, shell_hint
 from hivemind.text.humanise import did_you_mean
@@ -211,7 +211,7 @@ def _value(option: Option, text: str) -> float | bool | str | None:
     elif option.choices or option.kind is bool:
         text = lowered
     try:
-        value: float | bool | str = one_checked(option.path, number_given(option, text))
+        value: float | bool | str = one_checked(option.path, typed(option, text))
     except BadSetting:
         tail = f"; {_UNSET[0]}: the default applies" if option.default is None else ""
         raise UsageError(f"{option.key} {text[:40]}: must be {option.allowed}{tail}") from None
