@@ -24,7 +24,7 @@ from hivemind_tui.plots import process as plots_process
 from hivemind_tui.plots.canvas import Canvas, columns, steps
 from hivemind_tui.plots.plotter import draw
 from hivemind_tui.plots.process import PlotProcess
-from hivemind_tui.plots.sample import ROLE_CODES, Job, job_for, mark, span_of, thin
+from hivemind_tui.plots.sample import ROLE_CODES, Figure, Job, job_for, mark, span_of, thin
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
 from hivemind_tui.web.server import command_of
@@ -48,14 +48,15 @@ async def process(*command: str) -> AsyncIterator[PlotProcess]:
         await plots.aclose()
 
 
-async def shown(plots: PlotProcess, condition: Callable[[], bool]) -> None:
-    """Until the condition holds after some change of the figure."""
-    changed = asyncio.Event()
-    plots.on_figure = changed.set
+async def shown(plots: PlotProcess, condition: Callable[[], bool]) -> list[Figure | None]:
+    """Until the condition holds after some change of the figure; return what it changed to."""
+    changes: asyncio.Queue[Figure | None] = asyncio.Queue()
+    plots.on_figure = lambda: changes.put_nowait(plots.figure)
+    figures = []
     async with asyncio.timeout(30):
-        while not condition():
-            await changed.wait()
-            changed.clear()
+        while not (condition() and changes.empty()):
+            figures.append(await changes.get())
+    return figures
 
 
 def test_two_points_a_column_at_most() -> None:
@@ -153,17 +154,10 @@ async def test_a_killed_process_comes_back() -> None:
         await shown(plots, lambda: plots.figure is not None)
         first = plots.pid
         assert first is not None
-        gaps = 0
-
-        def again() -> bool:
-            nonlocal gaps
-            gaps += plots.figure is None
-            return plots.figure is not None and plots.pid not in (first, None)
-
         plots.submit(job(60))
         os.kill(first, signal.SIGKILL)
-        await shown(plots, again)
-        assert gaps > 0
+        figures = await shown(plots, lambda: plots.figure is not None and plots.pid not in (first, None))
+        assert None in figures
         assert plots.figure is not None
         assert plots.figure.width == 60
 

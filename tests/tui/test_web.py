@@ -157,9 +157,11 @@ async def test_a_tab_is_a_control_room(tmp_path: Path, monkeypatch: pytest.Monke
             await tab.send_json(["resize", {"width": 100, "height": 30}])
             await tab.send_json(["stdin", "5"])
             await _until(tab, "Log")
+            rooms = server._rooms.copy()
             await tab.send_json(["stdin", "q"])
             while (await tab.receive()).type is aiohttp.WSMsgType.BINARY:
                 pass
+        await asyncio.wait(rooms)
         async with http.ws_connect(f"{url}/ws?width=80&height=24", origin=url) as tab:
             await _until(tab, "HiveMind")
             (room,) = server._rooms
