@@ -18,6 +18,7 @@ from hivemind.cli.plugin import GROUP, Command
 from hivemind.console import guarded_output, open_streams, print_note
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.gc_pause import gc_paused
+from hivemind.lean import leave_out
 from hivemind.parser import COMPLETED_SHELLS, Parser, completion_of
 from hivemind.text.humanise import instead_of
 
@@ -100,6 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the program; returns the exit code."""
     args = list(sys.argv[1:] if argv is None else argv)
     open_streams()
+    leave_out()
     with guarded_output():
         try:
             try:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hivemind.console import open_streams, printable
 from hivemind.errors import HiveMindError
+from hivemind.lean import leave_out
 from hivemind_tui.loop.gc_pacing import quiet
 
 
@@ -17,6 +18,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the program; returns the exit code."""
     args = sys.argv[1:] if argv is None else argv
     open_streams()
+    leave_out()
     try:
         with quiet() as collector:
             from hivemind_tui.program.main import parse, run
