@@ -157,6 +157,7 @@ class DataPlane:
         self._token = settings.token.reveal().encode() if settings.token else None
         self._access = AccessPolicy.of(settings)
         self.connection_limit = ConnectionLimit(settings.max_connections)
+        self.notice = engine.notice
         self._body_budget = BodyBudget(settings.max_body_mb, settings.max_bodies_mb)
         keepalive = KeepaliveTiming(settings.keepalive_after_s, settings.keepalive_every_s)
         progress = ProgressReporter(engine.progress)

@@ -389,7 +389,10 @@ class ClientProtocol(asyncio.Protocol):
                     return cause.with_traceback(None)
                 raise
             except httptools.HttpParserError as error:
-                return unparsable(str(error))
+                refusal = unparsable(data, str(error))
+                if refusal.status == 505:  # which the client can't read
+                    getattr(self.app, "notice", _log.warning)(f"a client was refused: {refusal}")
+                return refusal
             except httptools.HttpParserUpgrade as upgrade:
                 data = self._head_without_upgrade() + data[upgrade.args[0] :]
                 self.parser = _parser(self)

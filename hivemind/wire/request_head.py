@@ -168,9 +168,12 @@ _NOT_SERVED = frozenset(
 for HTTP."""
 _LONGEST_SHOWN = 2 << 10
 """A longer target belongs to no known API, so its error needs no API's form."""
+_TLS = b"\x16\x03"
+"""How a client begins that speaks TLS (RFC 8446, 5.1)."""
 _BY_PARSER = {
     "Invalid HTTP version": (505, "only HTTP/1.1 and HTTP/1.0 are spoken here"),
     "Pause on PRI/Upgrade": (505, "only HTTP/1.1 and HTTP/1.0 are spoken here, not HTTP/2"),
+    "TLS": (505, "HTTP is spoken here, not TLS: the client must be pointed at http://, not at https://"),
 }
 
 
@@ -180,8 +183,9 @@ def api_path(target: bytes) -> str:
     return parse_path(path).path if path.startswith(b"/") else "/"
 
 
-def unparsable(why: str) -> RequestRefused:
-    """Return the refusal of what the parser rejects, in the parser's words."""
+def unparsable(data: bytes | memoryview, why: str) -> RequestRefused:
+    """Return the refusal of data that the parser rejects, in the parser's words."""
+    why = "TLS" if data[:2] == _TLS else why
     status, text = _BY_PARSER.get(why, (400, f"the request isn't valid HTTP: {why}"))
     return RequestRefused(status, text)
 

@@ -29,6 +29,7 @@ REFUSED: dict[str, tuple[bytes, int, str]] = {
     "HTTP/1.2": (post(version="1.2"), 505, "HTTP/1.1"),
     "HTTP/2.0": (post(version="2.0"), 505, "HTTP/1.1"),
     "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505, "HTTP/1.1"),
+    "TLS": (b"\x16\x03\x01\x00\xc5\x01\x00\x00\xc1\x03\x03" + bytes(194), 505, "at http://, not at https://"),
     "no Host": (post(host=False), 400, "one Host"),
     "two Hosts": (post("host: y"), 400, "one Host"),
     "two Hosts in HTTP/1.0": (post("host: y", version="1.0"), 400, "one Host"),
@@ -123,6 +124,7 @@ async def test_refused() -> None:
             assert (got, dict(headers)[b"content-type"]) == (status, b"application/json"), name
             assert says in json.loads(body)["error"]["message"], name
             assert nothing_went_on(proxy, upstream), name
+        assert sum("TLS" in line.text or "HTTP/2" in line.text for line in proxy.snapshot().lines) == 2
 
 
 async def test_a_key_that_an_empty_segment_cuts() -> None:
