@@ -105,4 +105,4 @@ def test_memory_stays_flat_over_a_day(scale: int, monkeypatch: pytest.MonkeyPatc
     assert totals.requests == count
     assert min(totals.finished, totals.failed, totals.refused, totals.abandoned, totals.retried_ok) > 200 // scale
     assert early > 500 * REQUESTS_KEPT // scale, "what is remembered isn't even there"
-    assert abs(late - early) < (0.05 if scale == 5 else 0.15) * early
+    assert abs(late - early) < 0.15 * early
