@@ -45,29 +45,20 @@ def anthropic(parts: Parts) -> dict[str, Any]:
     }
 
 
-def chat(parts: Parts) -> dict[str, Any]:
+def chat(parts: Parts, given: str = "prompt", made: str = "completion") -> dict[str, Any]:
     plain, read, minutes, hour, output = parts
-    return {
-        "model": "gpt-5.5",
-        "usage": {
-            "prompt_tokens": plain + read + minutes + hour,
-            "prompt_tokens_details": {"cached_tokens": read, "cache_write_tokens": minutes + hour},
-            "completion_tokens": output,
-        },
+    usage = {
+        f"{given}_tokens": plain + read + minutes + hour,
+        f"{given}_tokens_details": {"cached_tokens": read, "cache_write_tokens": minutes + hour},
+        f"{made}_tokens": output,
     }
+    return {"model": "gpt-5.5", "usage": usage}
 
 
 def responses(parts: Parts) -> dict[str, Any]:
-    plain, read, minutes, hour, output = parts
-    return {
-        "model": "gpt-5.5",
-        "usage": {
-            "input_tokens": plain + read + minutes + hour,
-            "input_tokens_details": {"cached_tokens": read, "cache_write_tokens": minutes + hour},
-            "output_tokens": output,
-            "output_tokens_details": {"reasoning_tokens": output // 2},
-        },
-    }
+    reply = chat(parts, "input", "output")
+    reply["usage"]["output_tokens_details"] = {"reasoning_tokens": parts[-1] // 2}
+    return reply
 
 
 def google(parts: Parts) -> dict[str, Any]:

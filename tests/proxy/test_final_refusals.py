@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any
 
@@ -28,22 +27,14 @@ PREFIX = ContextVar("PREFIX", default="/agent/alice")
 STOPPED = "HiveMind: the operator stopped this agent"
 
 
-@contextlib.asynccontextmanager
-async def _claude(proxy: Running) -> AsyncIterator[anthropic.AsyncAnthropic]:
-    async with anthropic.AsyncAnthropic(
-        api_key="k", base_url=f"{proxy.url}{PREFIX.get()}", timeout=20, http_client=sdk_http()
-    ) as sdk:
-        assert sdk.max_retries > 0
-        yield sdk
+def _claude(proxy: Running) -> anthropic.AsyncAnthropic:
+    url = f"{proxy.url}{PREFIX.get()}"
+    return anthropic.AsyncAnthropic(api_key="k", base_url=url, timeout=20, max_retries=2, http_client=sdk_http())
 
 
-@contextlib.asynccontextmanager
-async def _gpt(proxy: Running) -> AsyncIterator[openai.AsyncOpenAI]:
-    async with openai.AsyncOpenAI(
-        api_key="k", base_url=f"{proxy.url}{PREFIX.get()}/v1", timeout=20, http_client=sdk_http()
-    ) as sdk:
-        assert sdk.max_retries > 0
-        yield sdk
+def _gpt(proxy: Running) -> openai.AsyncOpenAI:
+    url = f"{proxy.url}{PREFIX.get()}/v1"
+    return openai.AsyncOpenAI(api_key="k", base_url=url, timeout=20, max_retries=2, http_client=sdk_http())
 
 
 async def messages(proxy: Running) -> object:

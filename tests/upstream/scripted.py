@@ -62,11 +62,7 @@ Handler = Callable[[Scripted, asyncio.StreamReader, asyncio.StreamWriter], Await
 
 @contextlib.asynccontextmanager
 async def serving(
-    handler: Handler,
-    *,
-    host: str = "127.0.0.1",
-    port: int = 0,
-    context: ssl.SSLContext | None = None,
+    handler: Handler, *, host: str = "127.0.0.1", port: int = 0, context: ssl.SSLContext | None = None
 ) -> AsyncIterator[Scripted]:
     """A listening server; `handler` is given it with each connection, so that it can record what it sees."""
     script = Scripted(handler)

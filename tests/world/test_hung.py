@@ -36,18 +36,18 @@ def hangs_from(world: World, after: float) -> float:
     return next(at for at in range(int(after), 10_000) if world.snapshot(at).slots[0].state == "hung")
 
 
-@pytest.mark.parametrize(
-    ("earlier", "tokens", "stream", "limits", "hung_s"),
-    [
-        pytest.param([], 400, True, LIMITED, 31, id="nothing is known"),
-        pytest.param([], 400, True, UNLIMITED, 121, id="a server on this machine may load its model"),
-        pytest.param([(400, 0.5)], 400, True, UNLIMITED, 31, id="quick"),
-        pytest.param([(400, 8.0)], 400, True, LIMITED, 81, id="ten times as long as is usual"),
-        pytest.param([(14_000, 13.0)], 400, True, LIMITED, 131, id="a mean of any prompts"),
-        pytest.param([(400, 1.0)], 40_000, True, UNLIMITED, 1001, id="a hundred times as long a prompt"),
-        pytest.param([(400, 0.5)], 400, False, LIMITED, 121, id="streams tell nothing of whole answers"),
-    ],
-)
+USUAL = {
+    "nothing is known": ([], 400, True, LIMITED, 31),
+    "a server on this machine may load its model": ([], 400, True, UNLIMITED, 121),
+    "quick": ([(400, 0.5)], 400, True, UNLIMITED, 31),
+    "ten times as long as is usual": ([(400, 8.0)], 400, True, LIMITED, 81),
+    "a mean of any prompts": ([(14_000, 13.0)], 400, True, LIMITED, 131),
+    "a hundred times as long a prompt": ([(400, 1.0)], 40_000, True, UNLIMITED, 1001),
+    "streams tell nothing of whole answers": ([(400, 0.5)], 400, False, LIMITED, 121),
+}
+
+
+@pytest.mark.parametrize(("earlier", "tokens", "stream", "limits", "hung_s"), USUAL.values(), ids=list(USUAL))
 def test_a_request_is_hung_after_ten_times_what_is_usual(
     earlier: list[tuple[int, float]], tokens: int, stream: bool, limits: ev.Sampled, hung_s: int
 ) -> None:
