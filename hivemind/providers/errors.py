@@ -181,12 +181,13 @@ LONGEST_WAIT_S = 300.0
 _QUOTA_WORDS = """
     enforced_spend_limit_reached contract_spend_limit_reached billing_error insufficient_quota credit_balance_exhausted
     organization_spend_limit_exceeded project_spend_limit_exceeded organization_usage_limit_exceeded
-    billing_hard_limit_reached usage_limit_reached
+    billing_hard_limit_reached usage_limit_reached servicequotaexceededexception
 """
 QUOTA_WORDS = frozenset(_QUOTA_WORDS.split())
 _UNSURE_WORDS = frozenset({"insufficient_quota", "usage_limit_reached"})
 """Of these, the ones that some use of a minute's limit, and then state a wait."""
 _QUOTA_TEXT = re.compile(r"you have reached your specified|credit balance is too low|\blimit:\s*0(?![\d.])", re.I)
+_EXPIRED = re.compile(r"expired|过期|到期", re.I)
 _LONG_QUOTA = re.compile(r"per_?day|daily", re.I)
 _FULL_WORDS = frozenset({"overloaded_error", "server_is_overloaded", "slow_down", "unavailable", "engine_overloaded"})
 _FULL_TEXT = re.compile(r"overload|server busy|maximum pending requests|\b(?:at|over|no) capacity", re.I)
@@ -239,6 +240,8 @@ def classify(status: int, headers: Headers, body: bytes, now_wall_s: float, host
         return None
     body = decode_body(headers, body, MAX_ERROR_BODY)
     info = read_error(body)
+    if not info.words and (name := _WORD.match(header(headers, b"x-amzn-errortype"))):
+        info = replace(info, words=(name[0].partition(":")[0],))  # AWS's, which its body lacks
     provider = provider_of(host, headers, body[:_LONGEST_MESSAGE])
     wait_s = stated_wait(headers, info.found, info.text, now_wall_s, provider)
     return judge(status, info, delay_s=wait_s, hint=header(headers, b"x-should-retry").lower(), provider=provider)
@@ -342,9 +345,11 @@ def _meaning(
         return Meaning.USED_UP
     if row in (Meaning.FULL, Meaning.TOO_LARGE):
         return row
+    worded = meaning_of(plain_words(info.text, *info.words)) if status in (401, 403, 429) else None
     if status not in _REFUSED:
-        return Meaning.USED_UP if row is Meaning.USED_UP or codes & QUOTA_WORDS else None
-    worded = meaning_of(plain_words(info.text, *info.words)) if status != 400 else None
+        # Credit that a key lacks comes as 401 too (opencode Zen, new-api); an expired key is a wrong one.
+        gone = worded is Meaning.USED_UP and not _EXPIRED.search(info.text)
+        return Meaning.USED_UP if row is Meaning.USED_UP or codes & QUOTA_WORDS or gone else None
     if delay_s and worded is not Meaning.TOO_LARGE:
         return Meaning.USED_UP if delay_s > LONGEST_WAIT_S else None
     return row or (Meaning.USED_UP if codes & QUOTA_WORDS else worded)
@@ -366,6 +371,8 @@ def _by_status(
         return FailureKind.RATE_LIMITED, True
     if status in _TIMEOUTS:
         return FailureKind.TIMEOUT, True
+    if status == 424 and codes & {"modelerrorexception", "modelstreamerrorexception"}:  # Bedrock's
+        return FailureKind.SERVER_ERROR, True
     if status >= 500 and status != 501:
         return FailureKind.SERVER_ERROR, status in _RETRYABLE_5XX
     if status == 499 and "cancelled" in codes:

@@ -17,7 +17,7 @@ _HOST = r"^[a-z]+://(?:[^/?#]*@)?"
 _END = r"(?=[:/?#]|$)"
 _EDGE = frozenset({520, 521, 522, 523, 524, 525, 526})
 """Cloudflare's own statuses; it is in front of the hosted providers."""
-_HOSTED = frozenset({408, 429, 500, 502, 503, 504, 529}) | _EDGE
+_HOSTED = frozenset({408, 424, 429, 500, 502, 503, 504, 529}) | _EDGE
 
 ANTHROPIC = Profile(
     name="anthropic",

@@ -47,6 +47,10 @@ TABLE: list[tuple[int, object, FailureKind, bool]] = [
     (400, anthropic("invalid_request_error", "Your credit balance is too low"), QUOTA, False),
     (400, anthropic("invalid_request_error", "", "thread_already_continued"), FAULT, False),
     (401, anthropic("authentication_error"), FAULT, False),
+    (401, anthropic("CreditsError", "Insufficient balance. Manage your billing here: https://x.example"), QUOTA, False),
+    (401, {"code": "", "message": "该令牌额度已用尽", "type": "new_api_error"}, QUOTA, False),
+    (401, {"code": "", "message": "该令牌已过期", "type": "new_api_error"}, FAULT, False),
+    (401, {"message": "Access denied due to invalid subscription key."}, FAULT, False),
     (402, anthropic("billing_error"), QUOTA, False),
     (403, anthropic("permission_error"), FAULT, False),
     (404, anthropic("not_found_error"), FAULT, False),
@@ -109,6 +113,25 @@ def test_table(status: int, error: object, kind: FailureKind, retryable: bool) -
     """Every documented error is told apart by status and code, never-retry codes first."""
     failure = verdict(status, error)
     assert (failure.kind, failure.retryable, failure.status) == (kind, retryable, status)
+
+
+AWS = {
+    "ServiceQuotaExceededException": (400, QUOTA, False),
+    "ModelErrorException": (424, BROKEN, True),
+    "ModelStreamErrorException": (424, BROKEN, True),
+    "ModelNotReadyException": (429, FULL, True),
+    "ThrottlingException": (429, LIMITED, True),
+}
+
+
+@pytest.mark.parametrize("end", ["", ":http://internal.amazon.com/coral/com.amazon.bedrock/"])
+@pytest.mark.parametrize("name", AWS)
+def test_the_name_in_a_header(name: str, end: str) -> None:
+    """AWS names an error in a header, maybe with a URI behind it, where its body has a message alone."""
+    status, kind, retryable = AWS[name]
+    failure = classify(status, [(b"x-amzn-errortype", (name + end).encode())], b'{"message":"x"}', NOW)
+    assert failure is not None
+    assert (failure.kind, failure.retryable, failure.message[: 4 + len(name)]) == (kind, retryable, f"{status} {name}")
 
 
 def test_success_is_no_failure() -> None:

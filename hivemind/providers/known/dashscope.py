@@ -1,6 +1,12 @@
 """Alibaba Cloud's Model Studio (DashScope): Qwen."""
 
+from functools import partial
+
 from hivemind.providers.table import Meaning, Path, Provider, Refusal
+
+_THROTTLED = partial(
+    Refusal, meaning=Meaning.THROTTLED, source="https://help.aliyun.com/zh/model-studio/error-code", seen="2026-11"
+)
 
 PROVIDER = Provider(
     name="dashscope",
@@ -9,8 +15,7 @@ PROVIDER = Provider(
     errors=r"aliyun\.com|alibabacloud\.com",
     zone_h=8,
     refusals=(
-        Refusal(
-            meaning=Meaning.THROTTLED,
+        _THROTTLED(
             code="insufficient_quota",
             text=r"aliyun\.com|alibabacloud\.com",
             example=(
@@ -19,8 +24,6 @@ PROVIDER = Provider(
                 'udio/error-code#token-limit","type":"insufficient_quota","param":null,"code":"insufficient_quot'
                 'a"},"id":"x"}'
             ),
-            source="https://help.aliyun.com/zh/model-studio/error-code",
-            seen="2026-11",
         ),
         Refusal(
             meaning=Meaning.USED_UP,
@@ -41,24 +44,18 @@ PROVIDER = Provider(
             source="https://www.alibabacloud.com/help/en/model-studio/coding-plan-faq; qwen-code, issue 1742",
             seen="2026-10",
         ),
-        Refusal(
-            meaning=Meaning.THROTTLED,
+        _THROTTLED(
             text="allocated quota exceeded",
             example=(
                 '{"code":"Throttling.AllocationQuota","message":"Allocated quota exceeded, please increase your '
                 'quota limit."}'
             ),
-            source="https://help.aliyun.com/zh/model-studio/error-code",
-            seen="2026-11",
         ),
-        Refusal(
-            meaning=Meaning.THROTTLED,
+        _THROTTLED(
             code="throttling.ratequota",
             example=(
                 '{"code":"Throttling.RateQuota","message":"Requests rate limit exceeded, please try again later."}'
             ),
-            source="https://help.aliyun.com/zh/model-studio/error-code",
-            seen="2026-11",
         ),
         Refusal(
             meaning=Meaning.USED_UP,

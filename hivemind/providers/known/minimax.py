@@ -1,6 +1,12 @@
 """MiniMax, with token plans."""
 
+from functools import partial
+
 from hivemind.providers.table import Failing, Meaning, Path, Provider, Refusal
+
+_USED_UP = partial(
+    Refusal, meaning=Meaning.USED_UP, source="https://www.minimax.io/platform/document/error-code", seen="2026-06"
+)
 
 PROVIDER = Provider(
     name="minimax",
@@ -19,20 +25,8 @@ PROVIDER = Provider(
             source="https://github.com/MiniMax-AI/MiniMax-M2.7/issues/36",
             seen="2026-06",
         ),
-        Refusal(
-            meaning=Meaning.USED_UP,
-            code="1008",
-            example='{"base_resp":{"status_code":1008,"status_msg":"insufficient balance"}}',
-            source="https://www.minimax.io/platform/document/error-code",
-            seen="2026-06",
-        ),
-        Refusal(
-            meaning=Meaning.USED_UP,
-            code="2056",
-            example='{"base_resp":{"status_code":2056,"status_msg":"usage limit exceeded"}}',
-            source="https://www.minimax.io/platform/document/error-code",
-            seen="2026-06",
-        ),
+        _USED_UP(code="1008", example='{"base_resp":{"status_code":1008,"status_msg":"insufficient balance"}}'),
+        _USED_UP(code="2056", example='{"base_resp":{"status_code":2056,"status_msg":"usage limit exceeded"}}'),
         Refusal(
             meaning=Meaning.THROTTLED,
             code="1002",

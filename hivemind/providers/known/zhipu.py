@@ -1,6 +1,10 @@
 """Zhipu (bigmodel.cn) and its international house Z.ai: GLM, with coding plans."""
 
+from functools import partial
+
 from hivemind.providers.table import Failing, Meaning, Provider, Refusal
+
+_USED_UP = partial(Refusal, meaning=Meaning.USED_UP, source="https://docs.z.ai/api-reference/api-code", seen="2026-11")
 
 PROVIDER = Provider(
     name="zhipu",
@@ -8,49 +12,30 @@ PROVIDER = Provider(
     errors=r'"code"\s*:\s*"1[123]\d\d"',
     zone_h=8,
     refusals=(
-        Refusal(
-            meaning=Meaning.USED_UP,
+        _USED_UP(
             code="1308",
             example=(
                 '{"error":{"message":"Usage limit reached for 5 hour. Your limit will reset at 2026-11-29 '
                 '07:41:44","code":"1308"}}'
             ),
-            source="https://docs.z.ai/api-reference/api-code",
-            seen="2026-11",
         ),
-        Refusal(
-            meaning=Meaning.USED_UP,
-            code="1309",
-            example='{"error":{"message":"您的GLM Coding Plan套餐已到期，暂无法使用","code":"1309"}}',
-            source="https://docs.z.ai/api-reference/api-code",
-            seen="2026-11",
+        _USED_UP(
+            code="1309", example='{"error":{"message":"您的GLM Coding Plan套餐已到期，暂无法使用","code":"1309"}}'
         ),
-        Refusal(
-            meaning=Meaning.USED_UP,
+        _USED_UP(
             code="1310",
             example=(
                 '{"error":{"message":"Weekly/Monthly Limit Exhausted. Your limit will reset at 2026-12-01 '
                 '10:00:00","code":"1310"}}'
             ),
-            source="https://docs.z.ai/api-reference/api-code",
-            seen="2026-11",
         ),
-        Refusal(
-            meaning=Meaning.USED_UP,
+        _USED_UP(
             code="1113",
             example=(
                 '{"error":{"message":"Insufficient balance or no resource package. Please recharge.","code":"1113"}}'
             ),
-            source="https://docs.z.ai/api-reference/api-code",
-            seen="2026-11",
         ),
-        Refusal(
-            meaning=Meaning.USED_UP,
-            code="1304",
-            example='{"error":{"message":"已达到今日该接口的调用次数上限","code":"1304"}}',
-            source="https://docs.z.ai/api-reference/api-code",
-            seen="2026-11",
-        ),
+        _USED_UP(code="1304", example='{"error":{"message":"已达到今日该接口的调用次数上限","code":"1304"}}'),
         Refusal(
             meaning=Meaning.FORBIDDEN,
             code="1311",
@@ -75,9 +60,7 @@ PROVIDER = Provider(
         Refusal(
             meaning=Meaning.FULL,
             code="1305",
-            example=(
-                '{"error":{"message":"The service may be temporarily overloaded, please try again","code":"1305"}}'
-            ),
+            example='{"error":{"message":"The service may be temporarily overloaded, please try again","code":"1305"}}',
             source="https://github.com/NousResearch/hermes-agent/issues/14038",
             seen="2026-08",
         ),
