@@ -512,7 +512,9 @@ class Exchange:
         try:
             try:
                 async with asyncio.timeout(None) as progress.patience:
-                    while not (state.complete or state.error or ended) and bodies.hold(len(held[-1])):
+                    while not (ended or state.error or (state.complete and not state.unexplained)):
+                        if not bodies.hold(len(held[-1])):
+                            break
                         size += len(held[-1])
                         progress.reads = True
                         held.append(await response.read())

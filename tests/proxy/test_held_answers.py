@@ -12,7 +12,7 @@ import anthropic
 import httpx
 import openai
 import pytest
-from proxy.kit import Close, Hang, Play, Reset, between, client, proxying, raw, request
+from proxy.kit import Close, Hang, Play, Reset, Step, between, client, proxying, raw, request
 from proxy.sdk import sdk_http
 from proxy.wire import (
     CHAT,
@@ -89,6 +89,16 @@ async def test_a_cut_is_made_good(dialect: str, end: str) -> None:
         used, lost = world.totals.usage.total, world.totals.wasted.total
         assert (used, lost > 0, proxy.proxy.engine.pool.ever.tokens) == (tokens, True, used + lost)
         assert proxy.proxy.app.body_budget.used == 0
+
+
+@pytest.mark.parametrize(("ends", "sent"), [(Close(), 2), (b"0\r\n\r\n", 1)], ids=["cut", "whole"])
+async def test_an_end_marker_without_a_reason(ends: Step, sent: int) -> None:
+    """A chat that breaks off after `[DONE]`, before any reason, is tried again; one that ends well there has none."""
+    play: Play = [head(SSE) + b"".join(map(chunk, [*CHAT[:2], CHAT[-1]])), ends]
+    async with between(play, [chunked(CHAT, SSE)]) as (proxy, upstream), client() as http:
+        answer = await http.post(f"{proxy.url}/v1/chat/completions", content=STREAM_BODY, headers=HOLD)
+        assert answer.content == b"".join(CHAT if sent == 2 else [*CHAT[:2], CHAT[-1]])
+        assert (len(upstream.requests), proxy.snapshot().totals.failed) == (sent, 0)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
