@@ -223,10 +223,11 @@ _STATUS_TEXT = {
 """Words that tell the status of an error that states none."""
 LOST_CONNECTION = re.compile(
     rb"(?i)error sending request for url|connection (?:error|refused|reset)|econnre|fetch failed|server disconnected"
-    rb"|connect call failed|\bis in (?:error|stopped|stopping) state"
+    rb"|connect call failed|\bis in (?:error|stopped|stopping) state|\bcode = unavailable\b"
 )
 """What a gateway's error says of a server that it doesn't reach, in the words of its HTTP client (reqwest's, Node's,
-aiohttp's, httpx's), or starts anew: no fault of a request, though smg, vllm-router and Xinference answer 500."""
+aiohttp's, httpx's) or gRPC's, or starts anew: no fault of a request, though smg, vllm-router, Xinference and LocalAI
+answer 500."""
 _FAULT_OF_REQUEST = re.compile(r"invalid|image|unsupported|content_policy|too_large|too_long|not_found", re.I)
 
 

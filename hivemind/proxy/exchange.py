@@ -18,7 +18,7 @@ from msgspec import Struct
 from hivemind.journal.write.bodies import BodyRecorder
 from hivemind.providers.base import Limits, StreamForm, Tap, TapState, WorkSign
 from hivemind.providers.encoding import Decoder, decode_body, decoder_for, is_encoded
-from hivemind.providers.errors import LOST_CONNECTION, MAX_ERROR_BODY
+from hivemind.providers.errors import LOST_CONNECTION, MAX_ERROR_BODY, read_error
 from hivemind.providers.failing import EMPTY
 from hivemind.providers.known import provider_of
 from hivemind.providers.limits import read_limits
@@ -60,7 +60,7 @@ from hivemind.upstream.base import StartedResponse, Truncated, UpstreamError, Up
 from hivemind.upstream.response import NativeResponse
 from hivemind.wire.call import Call, scheduler_request
 from hivemind.wire.recent_heads import Heads
-from hivemind.wire.request_head import Headers, about_body, shared_pair, value
+from hivemind.wire.request_head import about_body, shared_pair, value
 
 _log = logging.getLogger(__name__)
 
@@ -73,6 +73,8 @@ _TIMES = 10.0
 longer: what was expected may be wrong, as where a prompt was cached."""
 _KEPT = 1_000
 """Dialects and models of an upstream that are remembered as answered."""
+_SAYS_NOTHING = frozenset({"", "internal server error"})
+"""Messages of a 500 that may be an overload's (NeMo Guardrails) or a gateway's without its server (MLflow's)."""
 _TRUNCATED = Failure(FailureKind.TRUNCATED, True, message="it ended before its own end marker")
 
 
@@ -402,10 +404,10 @@ class Exchange:
             if response.status >= 400:
                 return await self._answered_error(response)
             mismatch = mismatch_of(response.status, response.headers, self.call.facts)
-            if mismatch:
-                return await self._answered_mismatch(response, mismatch)
-            over = await self._answered(response)
+            over = await (self._answered_mismatch(response, mismatch) if mismatch else self._answered(response))
             return over if isinstance(over, bool) else await over
+        except UpstreamError as error:
+            return await self._failed(call.failure_of(error))
         finally:
             response.close()
 
@@ -426,10 +428,7 @@ class Exchange:
 
     async def _answered_error(self, response: UpstreamResponse) -> bool:
         """Handle an error status."""
-        try:
-            body, ended = await read_up_to(response, ERROR_LIMIT)
-        except UpstreamError as error:
-            return await self._failed(self.call.failure_of(error))
+        body, ended = await read_up_to(response, ERROR_LIMIT)
         failure = failure_of_reply(response, body, self.call.head.route.origin, self._shared.wall())
         if response.status == 404 and not is_json(response.headers) and self._asked in self.call.head.route.answered:
             # A gateway has no such path while its server is started anew. An API says in JSON what it doesn't have.
@@ -438,16 +437,12 @@ class Exchange:
         # The rest of a very long body is passed on as it comes.
         return await self._failed(failure, FailedReply(response, body, stream=not (ended or self.writer.started)))
 
-    async def _answered_mismatch(self, response: UpstreamResponse, mismatch: str) -> bool:
+    async def _answered_mismatch(self, response: UpstreamResponse, mismatch: str) -> bool | Awaitable[bool]:
         """Pass on what isn't an answer as it is: a retry would bring the same. It says nothing of the upstream's load,
         so it counts neither as congestion nor as a latency."""
-        try:
-            body, ended = await read_up_to(response, 1)
-        except UpstreamError as error:
-            return await self._failed(self.call.failure_of(error))
+        body, ended = await read_up_to(response, 1)
         if response.status == 200 and not is_encoded(response.headers) and begins_stream(body):
-            over = await self._answered(response, body)
-            return over if isinstance(over, bool) else await over
+            return await self._answered(response, body)
         if self.writer.started:
             return await self._mismatch_in_stream(mismatch)
         failure = Failure(FailureKind.CLIENT_ERROR, False, response.status, message=mismatch)
@@ -483,8 +478,10 @@ class Exchange:
         while not (state.content_started or state.error is not None or size > HOLD_LIMIT):
             try:
                 data = await response.read()
-            except UpstreamError as error:
-                return await self._failed(self.call.failure_of(error))
+            except Truncated:
+                if size or self.call.facts.form is StreamForm.ANY:
+                    raise
+                return await self._failed(EMPTY)
             if not data:
                 await self._ended(tap)
                 whole = state.document and self.call.head.dialect.form is StreamForm.SSE
@@ -526,8 +523,6 @@ class Exchange:
                 if not progress.patience.expired():
                     raise
                 ended = True  # it is decided, and nothing but signs of life comes
-            except UpstreamError as error:
-                return await self._failed(self.call.failure_of(error))
             finally:
                 self._shared.progress.discard(progress)
             if ended:
@@ -554,23 +549,20 @@ class Exchange:
         held: list[bytes] = []
         size = 0
         shows_life = not (self.call.facts.stream or is_encoded(response.headers))
-        try:
-            while data := first or await response.read():
-                first = b""
-                if (rest := tap.feed(data)) is not None:
-                    await self._shared.steps.run(rest)
-                if shows_life and data.isspace() and not held:
-                    await self._side.pass_sign_of_life(response, data)
-                    continue
-                size += len(data)
-                if size <= HOLD_LIMIT:
-                    held.append(data)
-                elif not (self.writer.started and self.call.facts.stream):
-                    return await self._stream(response, tap, await self._begin(response), b"".join([*held, data]))
-                if tap.state.streamed:
-                    return await self._answered_in_pieces(response, tap, b"".join(held))
-        except UpstreamError as error:
-            return await self._failed(self.call.failure_of(error))
+        while data := first or await response.read():
+            first = b""
+            if (rest := tap.feed(data)) is not None:
+                await self._shared.steps.run(rest)
+            if shows_life and data.isspace() and not held:
+                await self._side.pass_sign_of_life(response, data)
+                continue
+            size += len(data)
+            if size <= HOLD_LIMIT:
+                held.append(data)
+            elif not (self.writer.started and self.call.facts.stream):
+                return await self._stream(response, tap, await self._begin(response), b"".join([*held, data]))
+            if tap.state.streamed:
+                return await self._answered_in_pieces(response, tap, b"".join(held))
         await self._ended(tap)
         return await self._ended_early(response, tap.state, b"".join(held), whole=True)
 
@@ -581,7 +573,7 @@ class Exchange:
         if whole and not body.strip() and response.status == 200 and self.call.facts.form is not StreamForm.ANY:
             return await self._failed(EMPTY)
         if not state.complete:
-            return await self._failed(_TRUNCATED)
+            return await self._failed(_TRUNCATED if body else EMPTY)
         body = without_usage(body) if self.call.asks_usage else body
         await self._side.stop_keepalive()
         if not self.writer.started:
@@ -754,7 +746,10 @@ class Exchange:
         return True
 
     def _with_words(self, failure: Failure, reply: FailedReply | None) -> Failure:
-        """Return the failure, with what a 500 is known again by that says nothing about another attempt."""
+        """Return the failure, with what a 500 is known again by that says nothing about another attempt, or an answer
+        without a byte, as servers end that begin with 200 whatever they refuse then (MLflow's gateway)."""
+        if failure is EMPTY:
+            return replace(failure, words=(hash(self.call.body), 0))
         if failure.status != 500 or failure.kind is not FailureKind.SERVER_ERROR or failure.delay_s or reply is None:
             return failure
         headers, body = reply.response.headers, reply.body
@@ -764,14 +759,11 @@ class Exchange:
             return failure
         if reply.stream:
             body = error_event(plain) or body
-        return replace(failure, words=(hash(self.call.body), hash(body)), at_home=self._at_home(headers, body))
-
-    def _at_home(self, headers: Headers, body: bytes) -> bool:
-        """Return whether an error is a model server's at home, and not passed on by a gateway there."""
-        if not self.call.head.route.origin.profile.computes_s:
-            return False
+        # A gateway at home may pass on what its provider said.
+        says = read_error(body if reply.stream else plain).message.lower() not in _SAYS_NOTHING
         known = provider_of("", headers, body)
-        return known is None or bool(known.signs)
+        at_home = bool(self.call.head.route.origin.profile.computes_s and says and (known is None or known.signs))
+        return replace(failure, words=(hash(self.call.body), hash(body)), at_home=at_home)
 
     async def _held_back(self) -> bool:
         """Wait in the place of a client that asks again too soon and not often enough. Return whether it is one."""

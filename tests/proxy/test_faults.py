@@ -23,6 +23,7 @@ from proxy.wire import (
     chunked,
     data,
     event,
+    head,
     http,
     line,
 )
@@ -35,6 +36,8 @@ ATTEMPTS = RetryConfig().max_attempts
 WORDS = "The model produced output that does not match the expected peg-native format"
 LOST = "error sending request for url (http://127.0.0.1:8000/)"
 ANEW = "[address=127.0.0.1:22904, pid=12664] Model tiny-rep0 is in stopping state"
+RPC = "could not load model: rpc error: code = Unavailable desc = error reading from server: EOF"
+BARE = "Internal server error"
 ERROR: dict[str, object] = {"code": 500, "message": WORDS, "type": "server_error"}
 CHAT_PATH = "/v1/chat/completions"
 DIALECTS = {
@@ -48,17 +51,21 @@ DIALECTS = {
     "/api/chat": (chunked(OLLAMA, NDJSON), chunked([line(error=WORDS)], NDJSON)),
 }
 """By path: a good stream, and one that fails before its content."""
+BEGUN = head(SSE)  # of a stream that is cut off before its first byte
 
 
-def answering(path: str, *, streamed: bool) -> Handler:
-    """Answer requests with `bad` in them by a 500, and all others well."""
-    good, failing = DIALECTS[path]
+def answering(path: str, *, streamed: bool = True, failing: bytes = b"") -> Handler:
+    """Answer requests with `bad` in them by a 500, or as `failing`, and all others well."""
+    good, event_first = DIALECTS[path]
+    failing = failing or (event_first if streamed else http(500, {"error": ERROR}))
 
     async def handle(script: Scripted, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
             bad = b"bad" in await script.request(reader)
-            writer.write(good if not bad else failing if streamed else http(500, {"error": ERROR}))
+            writer.write(failing if bad else good)
             await writer.drain()
+            if bad and failing == BEGUN:
+                return
 
     return handle
 
@@ -69,10 +76,10 @@ def body(text: str) -> bytes:
 
 
 @contextlib.asynccontextmanager
-async def before(path: str, *, streamed: bool, name: str = "lab") -> AsyncIterator[tuple[Running, Scripted]]:
+async def before(path: str, name: str = "lab", **how: Any) -> AsyncIterator[tuple[Running, Scripted]]:
     settings: dict[str, Any] = {"max_concurrency": 8, "retry": {"base_s": 0.02, "max_s": 1.0}}
     async with (
-        serving(answering(path, streamed=streamed)) as upstream,
+        serving(answering(path, **how)) as upstream,
         proxying(f"{name}={upstream.url}", **settings) as proxy,
     ):
         yield proxy, upstream
@@ -122,6 +129,19 @@ async def test_told_at_the_third_attempt(path: str, streamed: bool) -> None:
         )
 
 
+@pytest.mark.parametrize("failing", [BEGUN, chunked([], SSE)], ids=["cut", "empty"])
+async def test_an_answer_without_a_byte(failing: bytes) -> None:
+    """A stream that begins with 200 and holds nothing says as little as a 500: beside good ones it is the request's
+    own fault, and the level that it lowered is regained."""
+    async with before(CHAT_PATH, "local", failing=failing) as (proxy, upstream), client() as web:
+        asking = asyncio.create_task(web.post(proxy.url + CHAT_PATH, content=body("bad")))
+        await beside_good_ones([asking], web, proxy.url + CHAT_PATH)
+        assert (asking.result().status_code, "the answer was empty" in asking.result().text) == (502, True)
+        assert sum(b"bad" in each for each in upstream.requests) < ATTEMPTS
+        lane = proxy.snapshot().lanes[0].state
+        assert (lane.circuit, lane.circuit_errors, lane.level) == ("closed", 0, 8)
+
+
 @pytest.mark.parametrize("streamed", [False, True], ids=["status", "event"])
 @pytest.mark.parametrize("path", DIALECTS)
 async def test_alone_at_a_server_at_home(path: str, streamed: bool) -> None:
@@ -135,10 +155,18 @@ async def test_alone_at_a_server_at_home(path: str, streamed: bool) -> None:
         assert (lane.circuit, lane.circuit_errors) == ("closed", 0)
 
 
-@pytest.mark.parametrize(("words", "sent"), [("litellm.InternalServerError", 10), (LOST, 10), (ANEW, 10), (WORDS, 3)])
+@pytest.mark.parametrize(
+    ("words", "sent"), [*((each, 10) for each in ("litellm.InternalServerError", LOST, ANEW, RPC, BARE)), (WORDS, 3)]
+)
 async def test_a_gateway_at_home_tells_of_its_provider(words: str, sent: int) -> None:
     """What a gateway on this machine passes on may be an outage, so it is tried as long as anywhere."""
     assert await asked([http(500, {"error": {"message": words}})], 1) == ([500], sent)
+
+
+@pytest.mark.parametrize("bare", [http(500, b"Internal Server Error"), chunked([], SSE)], ids=["500", "stream"])
+async def test_an_outage_without_words(bare: bytes) -> None:
+    """MLflow's gateway says nothing else while its server is down."""
+    assert await asked([bare] * (ATTEMPTS - 1) + [GOOD], 1) == ([200], ATTEMPTS)
 
 
 GOOD, GONE, TEXT = chunked(CHAT, SSE), http(404), http(404, b"404 page not found", "content-type: text/plain")
