@@ -221,9 +221,14 @@ _STATUS_TEXT = {
     400: r"\binvalid (?:param|arg|request)|\bbad request|context length|too long|not support|sensitive",
 }
 """Words that tell the status of an error that states none."""
+_QUOTED_STATUS = re.compile(
+    r"(?:^(?=\d{3} [A-Z{])|\bError code: |(?:Client|Server) error '|\bstatus code )(4(?:0[0-3]|13|22|29)|50[234]|529)\b"
+)
+"""A status that tells more than a 500, in the words of an error of OpenAI's and Anthropic's SDKs, httpx's and axios':
+gateways answer 500 with these, whatever their provider said (OptiLLM)."""
 LOST_CONNECTION = re.compile(
     rb"(?i)error sending request for url|connection (?:error|refused|reset)|econnre|fetch failed|server disconnected"
-    rb"|connect call failed|\bis in (?:error|stopped|stopping) state|\bcode = unavailable\b"
+    rb"|connect call failed|\bis in (?:error|stopped|stopping) state|\bcode = unavailable\b|error code: 500"
 )
 """What a gateway's error says of a server that it doesn't reach, in the words of its HTTP client (reqwest's, Node's,
 aiohttp's, httpx's) or gRPC's, or starts anew: no fault of a request, though smg, vllm-router, Xinference and LocalAI
@@ -241,6 +246,8 @@ def classify(status: int, headers: Headers, body: bytes, now_wall_s: float, host
         return None
     body = decode_body(headers, body, MAX_ERROR_BODY)
     info = read_error(body)
+    if status >= 500 and (said := _QUOTED_STATUS.search(info.message)):
+        status = int(said[1])
     if not info.words and (name := _WORD.match(header(headers, b"x-amzn-errortype"))):
         info = replace(info, words=(name[0].partition(":")[0],))  # AWS's, which its body lacks
     provider = provider_of(host, headers, body[:_LONGEST_MESSAGE])

@@ -19,18 +19,8 @@ LONGEST_FAILURE = 16 * 1024
 """Bytes of an event or reply that may be a failure of an unknown form; longer ones are answers."""
 EMPTY = Failure(FailureKind.TRUNCATED, True, message="the answer was empty")
 
-_ANSWER = (
-    "choices",
-    "candidates",
-    "content",
-    "output",
-    "outputs",
-    "response",
-    "data",
-    "result",
-    "results",
-    "embeddings",
-)
+_ANSWERS = "choices candidates content output outputs response data result results embeddings"
+_ANSWER = frozenset(_ANSWERS.split())
 """Members of which one is filled in every answer."""
 _CODES = ("code", "status_code", "statuscode", "error_code", "errorcode", "errcode", "ret", "status")
 _TEXTS = (

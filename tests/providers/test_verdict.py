@@ -134,6 +134,28 @@ def test_the_name_in_a_header(name: str, end: str) -> None:
     assert (failure.kind, failure.retryable, failure.message[: 4 + len(name)]) == (kind, retryable, f"{status} {name}")
 
 
+TOLD = {
+    "Error code: 429 - You exceeded your current quota, please check your plan and billing details.": (429, QUOTA),
+    "Error code: 429 - Rate limit reached for m. Please try again in 7s.": (429, LIMITED),
+    "Error code: 400 - This model's maximum context length is 128000 tokens.": (400, FAULT),
+    "litellm.X: Error code: 503 - {'error': {'message': 'Overloaded'}}": (503, FULL),
+    "Error code: 500 - {'error': {'message': 'The server had an error'}}": (500, BROKEN),
+    "Client error '401 Unauthorized' for url 'http://x/y'": (401, FAULT),
+    "Server error '502 Bad Gateway' for url 'http://x/y'": (502, BROKEN),
+    "Request failed with status code 429": (429, LIMITED),
+    "Request failed with status code 404": (500, BROKEN),  # as of a server that is started anew
+    "429 RESOURCE_EXHAUSTED. {'error': {'code': 429}}": (429, LIMITED),
+    "500 tokens were generated": (500, BROKEN),
+}
+
+
+@pytest.mark.parametrize(("words", "expected"), TOLD.items())
+def test_a_500_that_tells_its_providers_status(words: str, expected: tuple[int, FailureKind]) -> None:
+    """OptiLLM answers 500 with its SDK's words, whatever the provider said."""
+    failure = verdict(500, words)
+    assert (failure.status, failure.kind) == expected
+
+
 def test_success_is_no_failure() -> None:
     """Below 400 there is nothing to judge."""
     assert classify(200, [], b'{"error": {"type": "overloaded_error"}}', NOW) is None
