@@ -229,10 +229,11 @@ gateways answer 500 with these, whatever their provider said (OptiLLM)."""
 LOST_CONNECTION = re.compile(
     rb"(?i)error sending request for url|connection (?:error|refused|reset)|econnre|fetch failed|server disconnected"
     rb"|connect call failed|\bis in (?:error|stopped|stopping) state|\bcode = unavailable\b|error code: 500"
+    rb"|error from provider|typeerror: terminated"
 )
 """What a gateway's error says of a server that it doesn't reach, in the words of its HTTP client (reqwest's, Node's,
-aiohttp's, httpx's) or gRPC's, or starts anew: no fault of a request, though smg, vllm-router, Xinference and LocalAI
-answer 500."""
+aiohttp's, httpx's) or gRPC's, or starts anew: no fault of a request, though smg, vllm-router, Xinference, LocalAI
+and claude-code-router answer 500."""
 _FAULT_OF_REQUEST = re.compile(r"invalid|image|unsupported|content_policy|too_large|too_long|not_found", re.I)
 
 

@@ -38,7 +38,7 @@ LOST = "error sending request for url (http://127.0.0.1:8000/)"
 ANEW = "[address=127.0.0.1:22904, pid=12664] Model tiny-rep0 is in stopping state"
 RPC = "could not load model: rpc error: code = Unavailable desc = error reading from server: EOF"
 BARE = "Internal server error"
-CODE = "Error code: 500"
+CODES = "Error code: 500", "Error from provider(p,m: 500): Internal Server Error", "terminatedTypeError: terminated"
 ERROR: dict[str, object] = {"code": 500, "message": WORDS, "type": "server_error"}
 CHAT_PATH = "/v1/chat/completions"
 DIALECTS = {
@@ -158,7 +158,7 @@ async def test_alone_at_a_server_at_home(path: str, streamed: bool) -> None:
 
 @pytest.mark.parametrize(
     ("words", "sent"),
-    [*((each, 10) for each in ("litellm.InternalServerError", LOST, ANEW, RPC, BARE, CODE)), (WORDS, 3)],
+    [*((each, 10) for each in ("litellm.InternalServerError", LOST, ANEW, RPC, BARE, *CODES)), (WORDS, 3)],
 )
 async def test_a_gateway_at_home_tells_of_its_provider(words: str, sent: int) -> None:
     """What a gateway on this machine passes on may be an outage, so it is tried as long as anywhere."""
