@@ -23,17 +23,8 @@ _ANSWERS = "choices candidates content output outputs response data result resul
 _ANSWER = frozenset(_ANSWERS.split())
 """Members of which one is filled in every answer."""
 _CODES = ("code", "status_code", "statuscode", "error_code", "errorcode", "errcode", "ret", "status")
-_TEXTS = (
-    "message",
-    "msg",
-    "status_msg",
-    "error_msg",
-    "errmsg",
-    "error_message",
-    "errormessage",
-    "detail",
-    "status_text",
-)
+_MESSAGES = "message msg status_msg error_msg errmsg error_message errormessage detail status_text"
+_TEXTS = _MESSAGES.split()
 _SAID = ("error", "errors", "exception", "fault", "__type", "error_msg", "error_message", "errormessage", "detail")
 """Members that stand only in failures."""
 _GOOD = frozenset({"", "0", "200", "20000", "none", "true", "ok", "success", "succeeded"})

@@ -51,7 +51,7 @@ _CHAT_REQUEST = Shape(
     " service_tier:text deferred:flag tools messages"
 )
 _CHUNK = Shape("choices usage error type:text service_tier:text timings")
-_CHOICE = Shape("delta text finish_reason:text error")
+_CHOICE = Shape("delta message text finish_reason:text error")
 _DELTA = Shape("content tool_calls function_call refusal reasoning reasoning_content audio")
 _RESPONSES_REQUEST = Shape(
     "model:text stream:flag max_output_tokens:count previous_response_id conversation store:flag background:flag"
@@ -212,6 +212,13 @@ class ChatReader(OpenAIReader):
         if usage is not None:
             state.usage = usage
             state.usage_final = not choices
+
+    def whole(self, body: bytes) -> None:
+        super().whole(body)
+        if self.state.usage is None or not self.state.usage.total:  # only what came tells (LM-Proxy)
+            for choice in _CHOICE.items(_CHUNK.read(body), "choices"):
+                message = _DELTA.within(choice, "message")
+                self.state.output_chars += json_fields.length(choice, "text") + json_fields.length(message, *message)
 
     def content_size(self, record: bytes) -> int:
         # A member's name may be written in escapes too, of which those with \u00 are letters.

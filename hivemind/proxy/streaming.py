@@ -236,15 +236,16 @@ def usage_so_far(ticket: Ticket, state: TapState | None, *, unmetered: bool) -> 
     """Return what the provider counted, else an estimate by what came or, where it never counts, by the request."""
     if state is None:
         return None
-    if state.usage is None and unmetered:
+    told, guess = state.usage, output_tokens(state)
+    if told is None and unmetered:
         return _estimated(ticket, ticket.estimated_output, state.tier)
-    guess = output_tokens(state)
+    if told is not None and guess and not told.total:
+        told = None  # gateways state 0 where nobody has counted (claude-code-router)
     if state.gave_up and not state.usage_final:
         guess = max(guess, ticket.estimated_output)
-    elif state.usage is not None and (state.usage_final or not guess):
-        return state.usage
-    if state.usage is not None:
-        told = state.usage
+    elif told is not None and (state.usage_final or not guess):
+        return told
+    if told is not None:
         output = max(told.output_tokens, guess)
         return told.with_output(output, estimated=output - told.output_tokens)
     return _estimated(ticket, guess, state.tier) if guess else None

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from proxy.kit import Play, Reset, Seen, between, client, raw, request
-from proxy.wire import CHAT, END, MESSAGE, SSE, STREAM_BODY, chunk, chunked, data, head
+from proxy.wire import CHAT, END, MESSAGE, SSE, STREAM_BODY, chunk, chunked, data, event, head, http
 
 from hivemind.proxy.streaming import UsageHold
 
@@ -59,6 +59,38 @@ async def test_usage_is_taken_out(answer: str, holds: str) -> None:
         assert (seen.body, seen.values(b"accept-encoding")) == (ASKING, [b"identity"])
         usage = proxy.snapshot().totals.usage
         assert (usage.input_tokens, usage.estimated_tokens) == (12, 0)
+
+
+NOTHING = {"input_tokens": 0, "output_tokens": 0}
+UNCOUNTED: dict[str, tuple[str, bytes]] = {
+    "messages": (
+        "/v1/messages",
+        chunked(
+            [
+                event("message_start", message={"id": "m", "usage": NOTHING}),
+                *MESSAGE[1:5],
+                event(
+                    "message_delta", delta={"stop_reason": "end_turn"}, usage={**NOTHING, "cache_read_input_tokens": 0}
+                ),
+                MESSAGE[-1],
+            ],
+            SSE,
+        ),
+    ),
+    "chat": (PATH, chunked([*CHAT[:3], data(choices=[], usage={"prompt_tokens": 0, "completion_tokens": 0})], SSE)),
+    "whole": (PATH, http(200, {"choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}]})),
+}
+
+
+@pytest.mark.parametrize(("path", "answer"), UNCOUNTED.values(), ids=list(UNCOUNTED))
+async def test_what_nobody_counted(path: str, answer: bytes) -> None:
+    """claude-code-router states zeros for streams, and LM-Proxy nothing for whole answers: what they used is
+    estimated."""
+    asked = STREAM_BODY if b"event-stream" in answer else b"{}"
+    async with between([answer]) as (proxy, _), client() as web:
+        assert (await web.post(proxy.url + path, content=asked)).status_code == 200
+        usage = proxy.snapshot().totals.usage
+        assert usage.total == usage.estimated_tokens > 0
 
 
 UNCHANGED: dict[str, tuple[str, bytes, dict[str, str]]] = {
