@@ -80,7 +80,7 @@ def test_lines_work(client: Client, token: bool, shell: Shell) -> None:
         reached = parse_path(url.removeprefix(URL).encode())
         assert (reached.agent, reached.path) in (("alice", "/"), ("alice", "/v1"))
         assert reached.token == ("t0k" if token else None)
-    assert urls or new.keys() & {"OPENCODE_CONFIG_CONTENT", "VIBE_PROVIDERS"}
+    assert urls or new.keys() & {"OPENCODE_CONFIG_CONTENT", "KILO_CONFIG_CONTENT", "VIBE_PROVIDERS"}
     assert new.get("COPILOT_PROVIDER_API_KEY", "k3y") == "k3y"
     assert after.keys() & new.keys() == set()
 

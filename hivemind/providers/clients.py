@@ -69,9 +69,9 @@ class Client(Struct, frozen=True):
     """The client of one request."""
 
     name: str = ""
-    """`claude-code`, `codex`, `opencode`, `gemini-cli`, `qwen-code`, `pi`, `copilot`, `anthropic-sdk`, `openai-sdk`,
-    `google-sdk`, `ollama-sdk`, `vibe`, `grok-build`, `litellm`, `langchain`, `vercel-ai`, `openai-agents`,
-    `pydantic-ai`, `agent-framework`, `semantic-kernel`; empty for others."""
+    """`claude-code`, `codex`, `opencode`, `kilo`, `gemini-cli`, `qwen-code`, `kimi-code`, `droid`, `pi`, `copilot`,
+    `vibe`, `grok-build`, `anthropic-sdk`, `openai-sdk`, `google-sdk`, `ollama-sdk`, `litellm`, `langchain`,
+    `vercel-ai`, `openai-agents`, `pydantic-ai`, `agent-framework`, `semantic-kernel`; empty for others."""
     patience_s: float | None = None
     """How long it certainly waits for response headers; None: for ever, or unknown."""
     session: str = ""
@@ -113,6 +113,7 @@ _COPILOT = _program("^copilot/", "copilot", 290.0, TryAgain(5, 120.0, obeys_hint
 _GROK = _program(
     "^grok-", "grok-build", None, TryAgain(1, 120.0, counts_overload=True, obeys_hint=False, seen="0.2.111, 2026-11-30")
 )
+_OPENCODE = TryAgain(5, 120.0, obeys_hint=False, seen=f"1.18.33, {_DAY}, and Kilo 7.7.7, 2026-11-30")
 _QWEN = TryAgain(3, 59.0, in_streams=False, obeys_hint=False, seen=f"0.24.4, {_DAY}")
 _VERCEL = TryAgain(2, 59.0, in_streams=False, hold_s=4.0, obeys_hint=False, seen=f"7.0.173 and cline 3.0.65, {_DAY}")
 _ANTHROPIC = TryAgain(2, 240.0, in_streams=False, seen=f"Python 2.11.0, JS 1.14.0, {_DAY}")
@@ -136,7 +137,12 @@ PROGRAMS: tuple[_Program, ...] = (
     _CLAUDE_CODE,
     _CODEX,
     _COPILOT,
-    _program("^opencode/", "opencode", 290.0, TryAgain(5, 120.0, obeys_hint=False, seen=f"1.18.33, {_DAY}")),
+    _program("^opencode/", "opencode", 290.0, _OPENCODE),
+    _program("^kilo/", "kilo", 290.0, _OPENCODE),  # which is made of it
+    _program("^kimi-code-cli/", "kimi-code", 290.0, TryAgain(9, 120.0, obeys_hint=False, seen="2.1.0, 2026-11-30")),
+    _program(
+        "^factory-cli/", "droid", 290.0, TryAgain(4, 0.0, hold_s=24.0, obeys_hint=False, seen="0.225, 2026-11-30")
+    ),
     _program("^GeminiCLI", "gemini-cli", 50.0, TryAgain(9, 240.0, obeys_hint=False, seen=f"0.61.0, {_DAY}")),
     _program("^pi/", "pi", 290.0, TryAgain(3, 0.0, hold_s=32.0, obeys_hint=False, seen=f"1.6.0, {_DAY}")),
     _GROK,
@@ -208,10 +214,13 @@ _LOW_CLASSES = frozenset({"auxiliary", "side_reply", "background-task", "summary
 
 `main`, `subagent`, `workflow` and `compaction` keep the agent's own priority: the next step depends on them, and
 naming NORMAL here would undo what the operator set."""
-_FOLDER = b"Session folder: "
-_COPILOT_SESSION = re.compile(
-    _FOLDER + rb"""[^\s"]{1,500}session-state[/\\]+([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"""
-)
+_FOLDER, _CACHE_KEY = b"Session folder: ", b'"prompt_cache_key":'
+_UUID = rb"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
+_IN_BODIES = {
+    "copilot": (_FOLDER, re.compile(_FOLDER + rb"""[^\s"]{1,500}session-state[/\\]+""" + _UUID)),  # 1.0
+    "kimi-code": (_CACHE_KEY, re.compile(_CACHE_KEY + rb'"session_' + _UUID)),  # 2.1
+}
+"""How a client's body names its session: what to look for, and what it looks like."""
 _CODEX_TITLE = '"thread_source":"thread_title"'
 """In Codex's turn metadata: a session of its own that only makes the title of another."""
 
@@ -222,7 +231,7 @@ def client_of(headers: Headers) -> Client:
     program = _recognise(values)
     session = next((found for name in _SESSIONS if (found := _id(values, name))), "")
     agent, parent = _lineage(values, session)
-    if program.name == "opencode" and (main := _id(values, "x-parent-session-id")):
+    if program.name in ("opencode", "kilo") and (main := _id(values, "x-parent-session-id")):
         session, agent = main, session  # a sub-agent has a session of its own
     return replace(
         program,
@@ -236,9 +245,10 @@ def client_of(headers: Headers) -> Client:
 
 
 def session_in(client: Client, body: bytes) -> str:
-    """Return the session that a client names only in its prompt: Copilot's, by its folder (1.0); empty: none."""
-    at = body.find(_FOLDER) if client.name == "copilot" and not client.session else -1
-    found = None if at < 0 else _COPILOT_SESSION.match(body, at)
+    """Return the session that a client names only in its body; empty: none."""
+    sign, form = _IN_BODIES.get(client.name, (b"", None))
+    at = body.find(sign) if form is not None and not client.session else -1
+    found = None if form is None or at < 0 else form.match(body, at)
     return "" if found is None else found[1].decode()
 
 

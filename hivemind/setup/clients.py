@@ -1,9 +1,9 @@
 """The clients, and how to point each at the proxy: what to paste, where, how to check it and how to undo it.
 
 Tried with Claude Code 2.1, Codex 0.171, opencode 1.18, Gemini CLI 0.61, aider 0.86, Copilot's command line 1.0, pi 1.6,
-cline 3.0, Qwen Code 0.24, Vibe 3.0, Grok Build 0.2 and the frameworks; the rest is by the vendors' pages, which are
-named with each. Editors' own agents mostly talk to their vendor's servers, which nothing on this machine can change;
-what is left is said with each.
+cline 3.0, Qwen Code 0.24, Vibe 3.0, Grok Build 1.0, Kilo 7.7, Kimi Code 2.1, Droid 0.225 and the frameworks; the
+rest is by the vendors' pages, which are named with each. Editors' own agents mostly talk to their vendor's servers,
+which nothing on this machine can change; what is left is said with each.
 """
 
 from __future__ import annotations
@@ -260,12 +260,10 @@ def windsurf(target: Target) -> Steps:
     "https://code.visualstudio.com/docs/agent-customization/language-models",
 )
 def copilot(target: Target) -> Steps:
-    lines = (
-        shells.exported(target.shell, "COPILOT_PROVIDER_TYPE", "anthropic"),
-        shells.exported(target.shell, "COPILOT_PROVIDER_BASE_URL", target.base),
-        shells.copied(target.shell, "COPILOT_PROVIDER_API_KEY", "ANTHROPIC_API_KEY"),
-        shells.exported(target.shell, "COPILOT_MODEL", COPILOT_MODEL),
-    )
+    names = [f"COPILOT_{each}" for each in ("PROVIDER_TYPE", "PROVIDER_BASE_URL", "PROVIDER_API_KEY", "MODEL")]
+    given = {names[0]: "anthropic", names[1]: target.base, names[3]: COPILOT_MODEL}
+    lines = [shells.exported(target.shell, name, value) for name, value in given.items()]
+    lines.insert(2, shells.copied(target.shell, names[2], "ANTHROPIC_API_KEY"))
     return Steps(
         limits=(
             "Copilot's own models and its inline suggestions run on GitHub's servers and can't be sent elsewhere."
@@ -279,14 +277,7 @@ def copilot(target: Target) -> Steps:
                 [_endpoint(target)],
             ),
         ),
-        undo=unset(
-            target,
-            "COPILOT_PROVIDER_TYPE",
-            "COPILOT_PROVIDER_BASE_URL",
-            "COPILOT_PROVIDER_API_KEY",
-            "COPILOT_MODEL",
-            also="take the entry out of chatLanguageModels.json",
-        ),
+        undo=unset(target, *names, also="take the entry out of chatLanguageModels.json"),
         needs="An Anthropic upstream, and the key in ANTHROPIC_API_KEY; VS Code asks for the key once. It takes neither"
         " a Copilot plan nor a GitHub login, but a company's policy may forbid models of one's own key.",
         notes=(
@@ -401,29 +392,30 @@ def codex(target: Target) -> Steps:
     )
 
 
-@client("opencode", "base URLs in opencode.json", "opencode", "https://opencode.ai/docs/providers")
-def opencode(target: Target) -> Steps:
-    url = target.base.replace(shells.TOKEN, INLINE_TOKEN) + "/v1"
-    providers = opencode_providers(url)
-    inline = json.dumps({"provider": {"anthropic": {"options": {"baseURL": url}}}}, separators=(",", ":"))
-    return Steps(
-        snippets=(
-            in_json(
-                "In opencode.json of the project, or ~/.config/opencode/opencode.json for all of them",
-                {"$schema": "https://opencode.ai/config.json", "provider": providers},
+_TWO = "Each new session makes two requests at once: the answer, and a title from a small model."
+_GATEWAY = "Models of its own gateway (kilo/...) go past HiveMind."
+
+
+def _opencode(name: str, title: str, host: str, docs: str, note: str) -> Client:
+    """Make a client of opencode, or of what is made of it."""
+    variable = f"{name.upper()}_CONFIG_CONTENT"
+
+    def steps(target: Target) -> Steps:
+        url = target.base.replace(shells.TOKEN, INLINE_TOKEN) + "/v1"
+        inline = json.dumps({"provider": {"anthropic": {"options": {"baseURL": url}}}}, separators=(",", ":"))
+        where = f"In {name}.json of the project, or ~/.config/{name}/{name}.json for all of them"
+        return Steps(
+            snippets=(
+                in_json(where, {"$schema": f"https://{host}/config.json", "provider": opencode_providers(url)}),
+                Snippet("Or for one terminal, with a name of its own", shells.exported(target.shell, variable, inline)),
             ),
-            Snippet(
-                "Or for one terminal, with a name of its own",
-                shells.exported(target.shell, "OPENCODE_CONFIG_CONTENT", inline),
-            ),
-        ),
-        undo=unset(target, "OPENCODE_CONFIG_CONTENT", also="take the entries out of opencode.json"),
-        needs="An upstream for each provider in use. opencode keeps the keys it has, from /connect or the environment.",
-        notes=(
-            "Both URLs end in /v1.",
-            "Each new session makes two requests at once: the answer, and a title from a small model.",
-        ),
-    )
+            undo=unset(target, variable, also=f"take the entries out of {name}.json"),
+            needs=f"An upstream for each provider in use. {title} keeps the keys it has, from /connect or the"
+            " environment.",
+            notes=("Both URLs end in /v1.", note),
+        )
+
+    return Client(name, title, f"base URLs in {name}.json", name, (docs,), steps, True)
 
 
 @client("Gemini CLI", "one variable, and settings.json", "gemini", "https://geminicli.com/docs/reference/configuration")
@@ -651,7 +643,8 @@ CLIENTS: Mapping[str, Client] = {
         cursor,
         windsurf,
         copilot,
-        opencode,
+        _opencode("opencode", "opencode", "opencode.ai", "https://opencode.ai/docs/providers", _TWO),
+        _opencode("kilo", "Kilo", "app.kilo.ai", "https://kilo.ai/docs/cli", _GATEWAY),
         gemini,
         aider,
         pi,

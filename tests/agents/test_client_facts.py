@@ -29,7 +29,7 @@ def test_known() -> None:
         client = client_of(program)
         assert client is not None
         assert program in client.programs
-    assert set(PACKAGES.values()) == set(PROGRAMS) - {"cursor-agent"}  # which no package has
+    assert set(PACKAGES.values()) == set(PROGRAMS) - {"cursor-agent", "kilocode"}
     assert client_of("claudette") is None
     assert shells.TOKEN_VARIABLE == TOKEN_VARIABLE
 
@@ -39,11 +39,8 @@ def test_token_of_a_path() -> None:
     call = Call([], {}, WITH_TOKEN)
     assert (call.named, call.token) == ("http://127.0.0.1:8765/to/work/agent/alice", True)
     assert call.base_with("T") == "http://127.0.0.1:8765/to/work/token/T/agent/alice"
-    assert (Call([], {}, NAMED).named, Call([], {}, NAMED).token, Call([], {}, NAMED).base_with("T")) == (
-        NAMED,
-        False,
-        NAMED,
-    )
+    plain = Call([], {}, NAMED)
+    assert (plain.named, plain.token, plain.base_with("T")) == (NAMED, False, NAMED)
 
 
 def test_resume_once() -> None:
@@ -79,9 +76,10 @@ def test_claude_code_with_settings_of_the_user(joined: bool, as_file: bool, tmp_
     if as_file:
         (tmp_path / "mine.json").write_text(given)
         given = str(tmp_path / "mine.json")
-    call = led("claude", *([f"--settings={given}"] if joined else ["--settings", given]), "-p", "x", folder=tmp_path)
-    flag, path, *rest = call.arguments
-    assert (flag, rest) == ("--settings", ["-p", "x"])
+    prompt = ["-p", "--", "--settings=x"]
+    call = led("claude", *([f"--settings={given}"] if joined else ["--settings", given]), *prompt, folder=tmp_path)
+    flag, path = " ".join(call.arguments[:-3]).replace("=", " ").split()
+    assert (flag, call.arguments[-3:]) == ("--settings", prompt)
     assert json.loads(Path(path).read_text()) == {"model": "m", "env": {"KEY": "secret", "ANTHROPIC_BASE_URL": NAMED}}
     assert Path(path).stat().st_mode & 0o777 == 0o600
 
@@ -154,13 +152,8 @@ def test_qwen_code(tmp_path: Path) -> None:
     call = led("qwen", "--openai-base-url", "https://elsewhere", "hello", folder=tmp_path, **environ)
     assert call.arguments == ["--openai-base-url", f"{NAMED}/v1", "hello"]
     path = Path(call.environ["QWEN_CODE_SYSTEM_SETTINGS_PATH"])
-    assert json.loads(path.read_text()) == {
-        "ui": {"theme": "x"},
-        "modelProviders": {
-            "openai": [{"id": "m", "baseUrl": f"{NAMED}/v1"}],
-            "anthropic": [{"id": "c", "baseUrl": NAMED}],
-        },
-    }
+    ours = {"openai": [{"id": "m", "baseUrl": f"{NAMED}/v1"}], "anthropic": [{"id": "c", "baseUrl": NAMED}]}
+    assert json.loads(path.read_text()) == {"ui": {"theme": "x"}, "modelProviders": ours}
     assert path.stat().st_mode & 0o777 == 0o600
 
 
@@ -174,12 +167,41 @@ def test_vibe(tmp_path: Path) -> None:
     ]
 
 
+def test_kimi_code(tmp_path: Path) -> None:
+    """A model of the settings is described by variables, which a URL in the settings doesn't override."""
+    written(tmp_path / "config.toml", _KIMI + 'api_key = "sk-k"\n')
+    for given, expected in (([], []), (["-m", "k"], ["-m", "__kimi_env_model__"])):
+        call = led("kimi", *given, "-p", "k", KIMI_CODE_HOME=str(tmp_path))
+        assert call.arguments == [*expected, "-p", "k"]
+        found = [value for name, value in call.environ.items() if name.startswith("KIMI_MODEL_")]
+        assert found == ["kimi-k3", "sk-k", "kimi", "262144", f"{NAMED}/v1"]
+    own = led("kimi", KIMI_MODEL_NAME="c", KIMI_MODEL_PROVIDER_TYPE="anthropic", KIMI_CODE_HOME=str(tmp_path)).environ
+    assert (own["KIMI_MODEL_NAME"], own["KIMI_MODEL_BASE_URL"], own["KIMI_BASE_URL"]) == ("c", NAMED, f"{NAMED}/v1")
+
+
+def test_droid(tmp_path: Path) -> None:
+    """Droid gets its own models with the run's base URL in settings of this call, beside those that it was given."""
+    models = [{"model": "c", "apiKey": "k", "baseUrl": "x", "provider": kind} for kind in ("anthropic", "openai")]
+    written(tmp_path / ".factory" / "settings.json", {"customModels": models})
+    mine = {"theme": "dark"}
+    for given in (["exec"], [], ["exec", "--settings", str(written(tmp_path / "mine.json", mine))]):
+        *start, flag, path, prompt = led("droid", *given, "hi", folder=tmp_path, HOME=str(tmp_path)).arguments
+        assert [*start, flag, prompt] == [*given[:1], "--settings", "hi"]
+        found = json.loads(Path(path).read_text())
+        assert [each["baseUrl"] for each in found.pop("customModels")] == [NAMED, f"{NAMED}/v1"]
+        assert found == (mine if len(given) > 1 else {})
+
+
 def test_grok_build() -> None:
     """With a key it takes a base URL for all of its models."""
     assert led("grok", "-p", "hi", XAI_API_KEY="k").environ["GROK_MODELS_BASE_URL"] == f"{NAMED}/v1"
 
 
 _VIBE = 'active_model = "l"\n[[models]]\nname = "llama"\nprovider = "lab"\nalias = "l"\n'
+_KIMI = (
+    'default_model = "k"\n[models.k]\nprovider = "moon"\nmodel = "kimi-k3"\n[providers.moon]\ntype = "kimi"\n'
+    'base_url = "https://api.kimi.com/coding/v1"\n'
+)
 _CHATGPT = {"auth_mode": "chatgpt", "OPENAI_API_KEY": None, "tokens": {"access_token": "t"}}
 _GOOGLE = {"security": {"auth": {"selectedType": "oauth-personal"}}}
 _QWEN = {"security": {"auth": {"selectedType": "qwen-oauth"}}}
@@ -208,15 +230,17 @@ _QWEN = {"security": {"auth": {"selectedType": "qwen-oauth"}}}
         ("opencode run -m openai/gpt-5 hi", "", {}),
         ("aider --model gemini/gemini-2.5-pro", "gemini/gemini-2.5-pro", {}),
         ("aider --model sonnet", "", {}),
-        (
-            "crush run hi",
-            "provider mine",
-            {".config/crush/crush.json": {"providers": {"mine": {"base_url": "http://x"}}}},
-        ),
+        ("crush run hi", "provider mine", {".config/crush/crush.json": {"providers": {"mine": {"base_url": "http"}}}}),
         ("crush run hi", "", {}),
         ("npx cline hi", "its provider cline", {}),
         ("vibe -p hi", "its provider lab", {".vibe/config.toml": _VIBE}),
         ("grok -p hi", "without XAI_API_KEY its login", {}),
+        ("kilo run -m kilo/auto hi", "its provider kilo", {}),
+        ("kilocode run -m anthropic/claude hi", "", {}),
+        ("kimi -p hi", "its provider moon", {".kimi-code/config.toml": _KIMI}),
+        ("kimi -p hi -m other", "", {".kimi-code/config.toml": _KIMI}),
+        ("droid exec hi", "but for custom ones", {}),
+        ("droid exec -m custom:mine-0 hi", "", {}),
     ],
 )
 def test_what_goes_past_is_said(
@@ -235,14 +259,14 @@ def test_what_goes_past_is_said(
 @pytest.mark.parametrize(
     "content", ["", "{", "[1]", '{"providers": [1], "modelProviders": {"openai": [1]}, "security": 2}']
 )
-@pytest.mark.parametrize("program", ["opencode", "cline", "qwen", "gemini", "codex", "crush", "pi", "aider", "vibe"])
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_settings_that_are_no_settings_stop_no_client(program: str, content: str, tmp_path: Path) -> None:
     """The client starts, and says itself what is wrong with them."""
     files = (".cline/data/settings/providers.json", ".qwen/settings.json", ".gemini/settings.json", ".codex/auth.json")
     more = (".config/crush/crush.json", ".config/opencode/opencode.json", ".pi/agent/models.json", ".vibe/config.toml")
-    for name in (*files, *more):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(content)
+    last = (".kimi-code/config.toml", ".factory/settings.json")
+    for name in (*files, *more, *last):
+        written(tmp_path / name, content)
     led(program, "hi", folder=tmp_path, HOME=str(tmp_path), OPENCODE_CONFIG_CONTENT=content, VIBE_PROVIDERS=content)
 
 
@@ -271,12 +295,8 @@ def test_codex() -> None:
 
 def test_aider(tmp_path: Path) -> None:
     """Its .env files override variables, so a last one is added to the user's."""
-    variables = {
-        "ANTHROPIC_API_BASE": NAMED,
-        "OPENAI_API_BASE": f"{NAMED}/v1",
-        "OLLAMA_API_BASE": NAMED,
-        "AIDER_OPENAI_API_BASE": f"{NAMED}/v1",
-    }
+    variables = {name: NAMED for name in ("ANTHROPIC_API_BASE", "OLLAMA_API_BASE")}
+    variables |= {name: f"{NAMED}/v1" for name in ("OPENAI_API_BASE", "AIDER_OPENAI_API_BASE")}
     call = led("aider", "--yes", folder=tmp_path)
     assert call.arguments == ["--yes"]
     assert dotenv_values(call.environ["AIDER_ENV_FILE"]) == variables
@@ -284,9 +304,10 @@ def test_aider(tmp_path: Path) -> None:
     mine.write_text("OPENAI_API_KEY=k\nOPENAI_API_BASE=https://elsewhere")
     for words in (["--env-file", str(mine)], [f"--env-file={mine}"]):
         call = led("aider", *words, "--yes", folder=tmp_path)
-        assert call.arguments == ["--env-file", call.environ["AIDER_ENV_FILE"], "--yes"]
-        assert dotenv_values(call.arguments[1]) == {**variables, "OPENAI_API_KEY": "k"}
-        again = led("aider", *call.arguments, folder=tmp_path, AIDER_ENV_FILE=call.arguments[1])
+        path = call.environ["AIDER_ENV_FILE"]
+        assert call.arguments == [*(word.replace(str(mine), path) for word in words), "--yes"]
+        assert dotenv_values(path) == {**variables, "OPENAI_API_KEY": "k"}
+        again = led("aider", *call.arguments, folder=tmp_path, AIDER_ENV_FILE=path)
         assert again.arguments == call.arguments
     assert led("aider", "--yes").arguments == ["--yes"]
 

@@ -43,6 +43,7 @@ def test_held_answers(way: ProxyRoute, base: str) -> None:
 
 def test_every_sdk() -> None:
     """Each variable has the agent's own path in the form that its readers want; what was there otherwise stays."""
+    providers = {name: {"options": {"baseURL": f"{BASE}/v1"}} for name in ("anthropic", "openai")}
     assert made(ProxyRoute(URL), EDITOR="vi", ANTHROPIC_BASE_URL="https://elsewhere") == {
         "EDITOR": "vi",
         "HIVEMIND_AGENT": "alice",
@@ -61,9 +62,8 @@ def test_every_sdk() -> None:
         "OPENAI_API_ENDPOINT": f"{BASE}/v1",
         "VIBE_PROVIDERS": json.dumps([{**VIBE_MISTRAL, "api_base": f"{BASE}/v1"}]),
         "GEMINI_API_ENDPOINT": BASE,
-        "OPENCODE_CONFIG_CONTENT": json.dumps(
-            {"provider": {name: {"options": {"baseURL": f"{BASE}/v1"}} for name in ("anthropic", "openai")}}
-        ),
+        **dict.fromkeys(("OPENCODE_CONFIG_CONTENT", "KILO_CONFIG_CONTENT"), json.dumps({"provider": providers})),
+        "KIMI_BASE_URL": f"{BASE}/v1",
         "NO_PROXY": "127.0.0.1,localhost,::1",
         "no_proxy": "127.0.0.1,localhost,::1",
     }

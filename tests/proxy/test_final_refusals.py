@@ -28,13 +28,12 @@ STOPPED = "HiveMind: the operator stopped this agent"
 
 
 def _claude(proxy: Running) -> anthropic.AsyncAnthropic:
-    url = f"{proxy.url}{PREFIX.get()}"
-    return anthropic.AsyncAnthropic(api_key="k", base_url=url, timeout=20, max_retries=2, http_client=sdk_http())
+    base_url = f"{proxy.url}{PREFIX.get()}"
+    return anthropic.AsyncAnthropic(api_key="k", base_url=base_url, timeout=20, http_client=sdk_http())
 
 
 def _gpt(proxy: Running) -> openai.AsyncOpenAI:
-    url = f"{proxy.url}{PREFIX.get()}/v1"
-    return openai.AsyncOpenAI(api_key="k", base_url=url, timeout=20, max_retries=2, http_client=sdk_http())
+    return openai.AsyncOpenAI(api_key="k", base_url=f"{proxy.url}{PREFIX.get()}/v1", timeout=20, http_client=sdk_http())
 
 
 async def messages(proxy: Running) -> object:
@@ -82,6 +81,7 @@ def denied(text: str) -> pytest.RaisesExc[anthropic.BadRequestError | openai.Bad
 async def asked_once(proxy: Running, upstream: Scripted, asking: Awaitable[object], text: str) -> None:
     """One error with our words in it, and no other request followed the first."""
     requests, forwarded = proxy.snapshot().totals.requests, len(upstream.requests)
+    assert min(anthropic.DEFAULT_MAX_RETRIES, openai.DEFAULT_MAX_RETRIES) > 0  # either SDK would ask again
     with denied(text) as error:
         await asking
     assert error.value.status_code == 400

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from hivemind.agents.clients.arguments import Syntax, has, split, value_of
+from hivemind.agents.clients.arguments import Syntax, has, set_values, split, value_of
 from hivemind.agents.clients.facts import GO_ON, Call, Client
 from hivemind.setup.routes import SUFFIXES
 
@@ -20,27 +20,19 @@ def _variables(call: Call) -> None:
 
 def _flags(call: Call) -> None:
     """Give it a last .env file, with the user's own: variables of these files override those of the environment."""
-    words = call.arguments
-    at = next((n for n, word in enumerate(words) if word == _FLAG or word.startswith(_FLAG + "=")), None)
-    given = call.environ.get(_VARIABLE, "")
-    if at is not None:
-        joined = words[at] != _FLAG
-        given = words[at].partition("=")[2] if joined else "".join(words[at + 1 : at + 2])
-    text = ""
-    if given:
-        try:
-            with open(os.path.expanduser(given), encoding="utf-8") as file:
-                text = file.read().partition(_OURS)[0]
-        except (OSError, ValueError):
-            text = ""  # aider goes on without it too
+    given = value_of(call.arguments, _FLAG) or call.environ.get(_VARIABLE, "")
+    try:
+        with open(os.path.expanduser(given), encoding="utf-8") as file:
+            text = file.read().partition(_OURS)[0]
+    except (OSError, ValueError):
+        text = ""  # aider goes on without it too
     ours = [f"{name}={call.base}{SUFFIXES[name]}" for name in _NAMES]
     ours.append(f"AIDER_OPENAI_API_BASE={call.base}{SUFFIXES['OPENAI_API_BASE']}")
     path = call.kept("aider.env", "\n".join([*([text.rstrip("\n")] if text else []), _OURS, *ours, ""]))
     if path is None:
         return
     call.environ[_VARIABLE] = path
-    if at is not None:
-        words[at : at + 2 - joined] = [_FLAG, path]
+    set_values(call.arguments, path, _FLAG)
 
 
 _MESSAGE = ("-m", "--message", "--msg", "-f", "--message-file")

@@ -85,10 +85,22 @@ def value_of(arguments: Sequence[str], *names: str) -> str:
     """Return the last value that an option with one of these names is given; empty: none."""
     found = ""
     for number, word in enumerate(arguments):
+        if word == "--":
+            break
         name, equals, value = word.partition("=")
         if name in names:
             found = value if equals else "".join(arguments[number + 1 : number + 2])
     return found
+
+
+def set_values(arguments: list[str], value: str, *names: str) -> None:
+    """Change the values of these options, as far as they are given."""
+    for number, word in enumerate(arguments):
+        name, equals, _ = word.partition("=")
+        if word == "--":
+            return
+        if name in names and (equals or arguments[number + 1 :]):
+            arguments[number if equals else number + 1] = f"{name}={value}" if equals else value
 
 
 def options(words: Iterable[Word], without: Collection[str] = ()) -> list[str]:

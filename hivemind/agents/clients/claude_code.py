@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from hivemind.agents.clients.arguments import Syntax, has, options, prompt_in, split
-from hivemind.agents.clients.facts import GO_ON, Call, Client
+import os
+
+from hivemind.agents.clients.arguments import Syntax, has, options, prompt_in, set_values, split, value_of
+from hivemind.agents.clients.facts import GO_ON, Call, Client, at, parse_json, read_json
 
 _VARIABLE = "ANTHROPIC_BASE_URL"
 _FLAG = "--settings"
@@ -11,47 +13,22 @@ _FLAG = "--settings"
 
 def _flags(call: Call) -> None:
     """Give it settings, with the user's own: `env` of a settings.json overrides variables, and this overrides that."""
-    given, rest = _taken_out(call.arguments)
-    if given is None and not call.token and not set('"\\').intersection(call.base):
+    given = value_of(call.arguments, _FLAG)
+    if not given and not call.token and not set('"\\').intersection(call.base):
         call.arguments[:0] = [_FLAG, f'{{"env": {{"{_VARIABLE}": "{call.base}"}}}}']
         return
     import json  # takes as long as all else here
 
-    settings: object = {}
-    if given is not None:
-        try:
-            if given.lstrip().startswith("{"):
-                settings = json.loads(given)
-            else:
-                with open(given, encoding="utf-8") as file:
-                    settings = json.load(file)
-        except (OSError, ValueError):
-            return  # Claude Code itself says what is wrong with them
-    if not isinstance(settings, dict) or not isinstance(settings.get("env", {}), dict):
-        return
-    settings["env"] = {**settings.get("env", {}), _VARIABLE: call.base}
-    text: str | None = json.dumps(settings)
-    if call.token or given is not None:  # they may hold secrets, and other users can read command lines
-        text = call.kept("claude.json", json.dumps(settings))
-    if text is not None:
-        call.arguments[:] = [_FLAG, text, *rest]
-
-
-def _taken_out(arguments: list[str]) -> tuple[str | None, list[str]]:
-    """Return the value of the last --settings, and the arguments without it."""
-    given: str | None = None
-    rest: list[str] = []
-    words = iter(arguments)
-    for word in words:
-        if word == "--":
-            rest += [word, *words]
-        elif word == _FLAG:
-            given = next(words, None)
-        elif word.startswith(_FLAG + "="):
-            given = word.partition("=")[2]
-        else:
-            rest.append(word)
-    return given, rest
+    settings = parse_json(given) if given.lstrip().startswith("{") else read_json(given)
+    if (given.strip() not in ("", "{}") and not settings) or not isinstance(settings.get("env", {}), dict):
+        return  # Claude Code itself says what is wrong with them
+    text: str | None = json.dumps({**settings, "env": {**at(settings, "env"), _VARIABLE: call.base}})
+    if call.token or given:  # they may hold secrets, and other users can read command lines
+        text = call.kept("claude.json", str(text))
+    if text is not None and given:
+        set_values(call.arguments, text, _FLAG)
+    elif text is not None:
+        call.arguments[:0] = [_FLAG, text]
 
 
 _SYNTAX = Syntax(
@@ -97,8 +74,6 @@ def _resume(call: Call, session: str) -> str | None:
 
 def _kept(call: Call, session: str) -> bool:
     """Return whether there is the file of a session: https://code.claude.com/docs/en/claude-directory"""
-    import os
-
     home = call.environ.get("CLAUDE_CONFIG_DIR") or os.path.join(call.environ.get("HOME", ""), ".claude")
     try:
         with os.scandir(os.path.join(home, "projects")) as folders:

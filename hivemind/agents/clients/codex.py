@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from hivemind.agents.clients.arguments import Syntax, Word, has, options, prompt_in, split
 from hivemind.agents.clients.facts import GO_ON, Call, Client, home, read_json
 from hivemind.setup.routes import codex_settings
@@ -20,8 +22,6 @@ def _flags(call: Call) -> None:
 
 
 def _home(call: Call) -> str:
-    import os
-
     return call.environ.get("CODEX_HOME") or os.path.join(home(call.environ), ".codex")
 
 
@@ -124,8 +124,6 @@ def _resume(call: Call, session: str) -> str | None:
 
 def _kept(call: Call, session: str) -> bool:
     """Return whether there is the file of a session, `sessions/YYYY/MM/DD/rollout-TIME-SESSION.jsonl`."""
-    import os
-
     ends = (f"{session}.jsonl", f"{session}.jsonl.zst")
     for _, folders, files in os.walk(os.path.join(_home(call), "sessions")):
         folders.sort(reverse=True)  # the newest first

@@ -7,8 +7,6 @@ import os
 from hivemind.agents.clients.facts import Call, Client, at, home, read_json
 from hivemind.setup.routes import CRUSH
 
-_FILES = ((".crush.json",), ("crush.json",))
-
 
 def _variables(call: Call) -> None:
     call.environ.update({name: call.base + suffix for name, suffix in CRUSH.items()})
@@ -16,9 +14,8 @@ def _variables(call: Call) -> None:
 
 def _past(call: Call) -> str:
     """Its own files override the catalogue."""
-    files = (*_FILES, (call.environ.get("XDG_CONFIG_HOME") or os.path.join(home(call.environ), ".config"), "crush"))
-    for folder in files:
-        path = folder if folder in _FILES else (*folder, "crush.json")
+    config = call.environ.get("XDG_CONFIG_HOME") or os.path.join(home(call.environ), ".config")
+    for path in ((".crush.json",), ("crush.json",), (config, "crush", "crush.json")):
         for name, settings in at(read_json(*path), "providers").items():
             url = at(settings).get("base_url")
             if isinstance(url, str) and not url.startswith(call.base):

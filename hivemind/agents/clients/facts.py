@@ -87,6 +87,17 @@ def read_json(*path: str) -> dict[str, object]:
         return {}
 
 
+def read_toml(*path: str) -> dict[str, object]:
+    """Return the table in a TOML file; empty: it can't be read."""
+    import tomllib
+
+    try:
+        with open(os.path.join(*path), "rb") as file:
+            return tomllib.load(file)
+    except (OSError, ValueError):
+        return {}
+
+
 def parse_json(text: str) -> dict[str, object]:
     """Return the object in a JSON text; empty: it holds none."""
     import json  # takes as long as all else here
@@ -96,6 +107,11 @@ def parse_json(text: str) -> dict[str, object]:
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def listed(value: object) -> list[dict[str, object]]:
+    """Return the objects in a list; empty: it is none."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def at(content: object, *keys: str) -> dict[str, object]:
@@ -110,15 +126,6 @@ def home(environ: dict[str, str]) -> str:
     return environ.get("HOME", "")
 
 
-def _nothing(call: Call) -> None:
-    """Change nothing."""
-
-
-def _nowhere(call: Call) -> str:
-    """Say nothing."""
-    return ""
-
-
 class Client:
     """What is known of a client."""
 
@@ -128,11 +135,11 @@ class Client:
         self,
         kind: str,
         *programs: str,
-        variables: Callable[[Call], object] = _nothing,
-        flags: Callable[[Call], object] = _nothing,
+        variables: Callable[[Call], object] = lambda call: None,
+        flags: Callable[[Call], object] = lambda call: None,
         resume: Callable[[Call, str], str | None] | None = None,
         prompt: Callable[[Call], str] | None = None,
-        past: Callable[[Call], str] = _nowhere,
+        past: Callable[[Call], str] = lambda call: "",
     ) -> None:
         self.kind = kind
         """As :class:`hivemind.providers.clients.Client` names it: `claude-code`, `codex`."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from hivemind.agents.clients.arguments import Syntax, Word, has, options, prompt_in, split
 from hivemind.agents.clients.facts import GO_ON, Call, Client, at, home, read_json
 from hivemind.setup.routes import GEMINI_SETTINGS
@@ -66,8 +68,6 @@ def name_session(call: Call) -> None:
 
 def _new_id() -> str:
     """Return a random UUID (version 4); importing `uuid` takes longer."""
-    import os
-
     made = bytearray(os.urandom(16))
     made[6], made[8] = made[6] & 0x0F | 0x40, made[8] & 0x3F | 0x80
     text = made.hex()
@@ -100,8 +100,6 @@ def _resume(call: Call, session: str) -> str | None:
 
 def _kept(call: Call, session: str) -> bool:
     """Return whether there is the file of a session, `tmp/PROJECT/chats/session-TIME-FIRST8.jsonl`."""
-    import os
-
     root = os.path.join(call.environ.get("GEMINI_CLI_HOME") or call.environ.get("HOME", ""), ".gemini", "tmp")
     try:
         with os.scandir(root) as projects:

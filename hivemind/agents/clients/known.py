@@ -8,42 +8,23 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+_OWN_SERVICE = ("copilot", "grok", "kimi", "droid", "amp", "cursor-agent", "auggie", "qodercli", "codebuff")
 _MODULES = {
     "claude": "claude_code",
-    "codex": "codex",
-    "gemini": "gemini",
-    "opencode": "opencode",
-    "aider": "aider",
-    "copilot": "copilot",
-    "pi": "pi",
-    "cline": "cline",
-    "qwen": "qwen",
-    "crush": "crush",
-    "vibe": "vibe",
-    "grok": "grok",
-    **dict.fromkeys(("amp", "cursor-agent", "auggie", "qodercli", "codebuff"), "own_servers"),
+    **{each: each for each in ("codex", "gemini", "opencode", "aider", "pi", "cline", "qwen", "crush", "vibe")},
+    **dict.fromkeys(("kilo", "kilocode"), "opencode"),
+    **dict.fromkeys(_OWN_SERVICE, "own_service"),
 }
 PROGRAMS = tuple(_MODULES)
 PACKAGES = {
-    "@anthropic-ai/claude-code": "claude",
-    "@openai/codex": "codex",
-    "@google/gemini-cli": "gemini",
-    "opencode-ai": "opencode",
-    "aider-chat": "aider",
-    "@github/copilot": "copilot",
-    "@earendil-works/pi-coding-agent": "pi",
-    "@mariozechner/pi-coding-agent": "pi",
-    "cline": "cline",
-    "@qwen-code/qwen-code": "qwen",
-    "@charmland/crush": "crush",
-    "mistral-vibe": "vibe",
-    "grok-cli-bin": "grok",
-    "@ampcode/cli": "amp",
-    "@sourcegraph/amp": "amp",
-    "@augmentcode/auggie": "auggie",
-    "@qoder-ai/qodercli": "qodercli",
-    "codebuff": "codebuff",
-}
+    "@anthropic-ai/claude-code": "claude", "@openai/codex": "codex", "@google/gemini-cli": "gemini",
+    "opencode-ai": "opencode", "@kilocode/cli": "kilo", "aider-chat": "aider", "@github/copilot": "copilot",
+    "@earendil-works/pi-coding-agent": "pi", "@mariozechner/pi-coding-agent": "pi", "cline": "cline",
+    "@qwen-code/qwen-code": "qwen", "@moonshot-ai/kimi-code": "kimi", "@factory/cli": "droid", "droid": "droid",
+    "@charmland/crush": "crush", "mistral-vibe": "vibe", "grok-cli-bin": "grok", "@xai-official/grok": "grok",
+    "@ampcode/cli": "amp", "@sourcegraph/amp": "amp", "@augmentcode/auggie": "auggie",
+    "@qoder-ai/qodercli": "qodercli", "codebuff": "codebuff",
+}  # fmt: skip
 """The program of each package of npm and PyPI."""
 _VERSION = "@=<>~![; "
 _SEPARATORS = dict.fromkeys(map(ord, "'\"`$(){};&|<>,"), " ")
@@ -69,5 +50,5 @@ def client_of(program: str) -> Client | None:
     if module is None:
         return None
     found = __import__(f"hivemind.agents.clients.{module}", fromlist=("CLIENT",))
-    client: Client = found.CLIENTS[program] if module == "own_servers" else found.CLIENT
+    client: Client = found.CLIENTS[program] if hasattr(found, "CLIENTS") else found.CLIENT
     return client

@@ -1,23 +1,12 @@
-"""opencode: https://opencode.ai/docs/config"""
+"""opencode, and Kilo, which is made of it: https://opencode.ai/docs/config, https://kilo.ai/docs/cli"""
 
 from __future__ import annotations
+
+import os
 
 from hivemind.agents.clients.arguments import Syntax, has, options, prompt_in, split
 from hivemind.agents.clients.facts import GO_ON, Call, Client, home, parse_json, read_json
 from hivemind.setup.routes import INLINE_TOKEN, opencode_providers
-
-_VARIABLE = "OPENCODE_CONFIG_CONTENT"
-"""Configuration that overrides that of files."""
-
-
-def _variables(call: Call) -> None:
-    import json
-
-    ours: dict[str, object] = {"provider": opencode_providers(call.base_with(INLINE_TOKEN) + "/v1")}
-    try:
-        call.environ[_VARIABLE] = json.dumps(_merged(json.loads(call.environ.get(_VARIABLE) or "{}"), ours))
-    except (ValueError, TypeError):
-        return  # opencode itself says what is wrong with it
 
 
 def _merged(given: object, ours: dict[str, object]) -> dict[str, object]:
@@ -32,14 +21,14 @@ def _merged(given: object, ours: dict[str, object]) -> dict[str, object]:
 
 _SYNTAX = Syntax(
     values="--log-level --command -s --session -m --model --agent --format --title --attach -p --password -u --username"
-    " --dir --port --variant --hostname --mdns-domain --prompt --replay-limit",
+    " --dir --port --variant --hostname --mdns-domain --prompt --replay-limit --worktree",
     lists="-f --file --cors",
     flags="--print-logs --pure -c --continue --fork --share --thinking -i --interactive --auto --mdns --mini"
-    " --no-replay",
-    commands="acp agent attach auth completion db debug export github import mcp models plug plugin pr"
-    " providers serve session stats uninstall upgrade web",
+    " --no-replay --cloud-fork",
+    commands="acp agent attach auth cloud completion config console daemon db debug export github help import mcp"
+    " models plug plugin pr profile providers remote roll-call serve session stats uninstall upgrade web worktree",
 )
-"""`opencode --help` and `opencode run --help` of 1.18."""
+"""`opencode --help` and `opencode run --help` of 1.18, and Kilo's of 7.7."""
 _OTHER_SESSION = frozenset(("-s", "--session", "-c", "--continue", "--fork", "--title", "--prompt", "--command"))
 _ATTACHED = frozenset(("-f", "--file"))
 """To the original prompt."""
@@ -59,7 +48,7 @@ def _resume(call: Call, session: str) -> str | None:
     plain = [each for each in words if not each.name]
     command = plain[0].value if plain else ""
     if command in _SYNTAX.commands:
-        return f"`opencode {command}` has no session"
+        return f"its command `{command}` has no session"
     if command == "run":
         words.remove(plain[0])
         shown = has(words, "-i", "--interactive")
@@ -73,15 +62,35 @@ def _resume(call: Call, session: str) -> str | None:
     return None
 
 
-def _past(call: Call) -> str:
-    import os
+def _client(kind: str, *programs: str) -> Client:
+    variable = f"{kind.upper()}_CONFIG_CONTENT"  # configuration that overrides that of files
 
-    model = next((each.value for each in split(call.arguments, _SYNTAX) if each.name in ("-m", "--model")), None)
-    config = call.environ.get("XDG_CONFIG_HOME") or os.path.join(home(call.environ), ".config")
-    files = [parse_json(call.environ.get(_VARIABLE, "")), read_json("opencode.json")]
-    files.append(read_json(config, "opencode", "opencode.json"))
-    provider, slash, _ = str(model or next((each["model"] for each in files if "model" in each), "")).partition("/")
-    return "" if not slash or provider in opencode_providers("") else f"they go to its provider {provider}"
+    def variables(call: Call) -> None:
+        import json
+
+        ours: dict[str, object] = {"provider": opencode_providers(call.base_with(INLINE_TOKEN) + "/v1")}
+        try:
+            call.environ[variable] = json.dumps(_merged(json.loads(call.environ.get(variable) or "{}"), ours))
+        except (ValueError, TypeError):
+            return  # the client itself says what is wrong with it
+
+    def past(call: Call) -> str:
+        config = call.environ.get("XDG_CONFIG_HOME") or os.path.join(home(call.environ), ".config")
+        files = (
+            parse_json(call.environ.get(variable, "")),
+            read_json(f"{kind}.json"),
+            read_json(config, kind, f"{kind}.json"),
+        )
+        used = next((each["model"] for each in files if "model" in each), "")
+        model = next((each.value for each in split(call.arguments, _SYNTAX) if each.name in ("-m", "--model")), used)
+        provider, slash, _ = str(model).partition("/")
+        return "" if not slash or provider in opencode_providers("") else f"they go to its provider {provider}"
+
+    return Client(kind, *programs, variables=variables, resume=_resume, prompt=_prompt, past=past)
 
 
-CLIENT = Client("opencode", "opencode", variables=_variables, resume=_resume, prompt=_prompt, past=_past)
+CLIENTS = {
+    program: client
+    for client in (_client("opencode", "opencode"), _client("kilo", "kilo", "kilocode"))
+    for program in client.programs
+}

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 
-from hivemind.agents.clients.arguments import value_of
+from hivemind.agents.clients.arguments import set_values, value_of
 from hivemind.agents.clients.facts import Call, Client, at, home, read_json
 
 _SYSTEM = "QWEN_CODE_SYSTEM_SETTINGS_PATH"
 """Settings that override the user's and the project's; by default those of /etc."""
-_URL = "--openai-base-url"
 _SUFFIXES = {"openai": "/v1", "openai-responses": "/v1", "anthropic": "", "gemini": ""}
 
 
@@ -38,19 +37,16 @@ def _variables(call: Call) -> None:
         call.environ[_SYSTEM] = path
 
 
-def _flags(call: Call) -> None:
-    words = call.arguments
-    for number, word in enumerate(words):
-        if word == _URL and number + 1 < len(words):
-            words[number + 1] = f"{call.base}/v1"
-        elif word.startswith(f"{_URL}="):
-            words[number] = f"{_URL}={call.base}/v1"
-
-
 def _past(call: Call) -> str:
     kinds = [at(file, "security", "auth").get("selectedType") for file in _files(call)]
     kind = value_of(call.arguments, "--auth-type") or next((each for each in reversed(kinds) if each), None)
     return "" if kind is None or kind in _SUFFIXES else f"its login is {kind}"
 
 
-CLIENT = Client("qwen-code", "qwen", variables=_variables, flags=_flags, past=_past)
+CLIENT = Client(
+    "qwen-code",
+    "qwen",
+    variables=_variables,
+    flags=lambda call: set_values(call.arguments, f"{call.base}/v1", "--openai-base-url"),
+    past=_past,
+)

@@ -5,26 +5,12 @@ from __future__ import annotations
 import os
 
 from hivemind.agents.clients.arguments import Syntax, has, options, prompt_in, split
-from hivemind.agents.clients.facts import GO_ON, Call, Client, home
+from hivemind.agents.clients.facts import GO_ON, Call, Client, home, listed, read_toml
 from hivemind.setup.routes import VIBE_MISTRAL, VIBE_PROVIDERS
 
 
 def _home(call: Call) -> str:
     return call.environ.get("VIBE_HOME") or os.path.join(home(call.environ), ".vibe")
-
-
-def _settings(call: Call) -> dict[str, object]:
-    import tomllib
-
-    try:
-        with open(os.path.join(_home(call), "config.toml"), "rb") as file:
-            return tomllib.load(file)
-    except (OSError, ValueError):
-        return {}
-
-
-def _listed(value: object) -> list[dict[str, object]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def _variables(call: Call) -> None:
@@ -35,15 +21,18 @@ def _variables(call: Call) -> None:
         given = json.loads(call.environ.get(VIBE_PROVIDERS) or "[]")
     except ValueError:
         given = []
-    own = {str(each.get("name")): each for each in (*_listed(_settings(call).get("providers")), *_listed(given))}
+    own = {
+        str(each.get("name")): each
+        for each in (*listed(read_toml(_home(call), "config.toml").get("providers")), *listed(given))
+    }
     own["mistral"] = {**VIBE_MISTRAL, **own.get("mistral", {}), "api_base": f"{call.base}/v1"}
     call.environ[VIBE_PROVIDERS] = json.dumps([*own.values()])
 
 
 def _past(call: Call) -> str:
-    settings = _settings(call)
+    settings = read_toml(_home(call), "config.toml")
     model = call.environ.get("VIBE_ACTIVE_MODEL") or settings.get("active_model")
-    models = [each for each in _listed(settings.get("models")) if model in (each.get("alias"), each.get("name"))]
+    models = [each for each in listed(settings.get("models")) if model in (each.get("alias"), each.get("name"))]
     provider = next((each.get("provider") for each in models), "mistral")
     return "" if model is None or provider == "mistral" else f"they go to its provider {provider}"
 
