@@ -102,7 +102,7 @@ def _program(pattern: str, name: str, patience_s: float | None, try_again: TryAg
     return re.compile(pattern, re.I), Client(name, patience_s, try_again=try_again)
 
 
-_DAY = "2026-11-28"
+_DAY, _LATER = "2026-11-28", "2026-11-30"
 _CLAUDE_CODE = _program(
     "^claude-cli/", "claude-code", 290.0, TryAgain(10, 60.0, counts_overload=True, ends_at=402, seen=f"2.1.332, {_DAY}")
 )
@@ -111,22 +111,22 @@ _CODEX = _program(
 )
 _COPILOT = _program("^copilot/", "copilot", 290.0, TryAgain(5, 120.0, obeys_hint=False, seen=f"1.0.102, {_DAY}"))
 _GROK = _program(
-    "^grok-", "grok-build", None, TryAgain(1, 120.0, counts_overload=True, obeys_hint=False, seen="0.2.111, 2026-11-30")
+    "^grok-", "grok-build", None, TryAgain(1, 120.0, counts_overload=True, obeys_hint=False, seen=f"0.2, {_LATER}")
 )
-_OPENCODE = TryAgain(5, 120.0, obeys_hint=False, seen=f"1.18.33, {_DAY}, and Kilo 7.7.7, 2026-11-30")
+_OPENCODE = TryAgain(5, 120.0, obeys_hint=False, seen=f"1.18.33, {_DAY}, and Kilo 7.7.7, {_LATER}")
 _QWEN = TryAgain(3, 59.0, in_streams=False, obeys_hint=False, seen=f"0.24.4, {_DAY}")
 _VERCEL = TryAgain(2, 59.0, in_streams=False, hold_s=4.0, obeys_hint=False, seen=f"7.0.173 and cline 3.0.65, {_DAY}")
 _ANTHROPIC = TryAgain(2, 240.0, in_streams=False, seen=f"Python 2.11.0, JS 1.14.0, {_DAY}")
 _ANTHROPIC_0 = TryAgain(2, 60.0, in_streams=False, seen="Python 0.73.0 and 0.125.0, 2026-11-29")
 _OPENAI = TryAgain(2, 120.0, in_streams=False, seen=f"Python 3.52.0, {_DAY}")
-_VIBE = _program(
-    "^vibe/", "vibe", 700.0, TryAgain(5, 30.0, in_streams=False, obeys_hint=False, seen="3.0.2, 2026-11-30")
-)
+_VIBE = _program("^vibe/", "vibe", 700.0, TryAgain(5, 30.0, in_streams=False, obeys_hint=False, seen=f"3.0, {_LATER}"))
 """It waits no longer than 30 s, and ends at an error event."""
 _SHORT = TryAgain(2, 59.0, in_streams=False, hold_s=4.0, seen=f"OpenAI JS 7.59.0, Anthropic JS 0.36.3, {_DAY}")
 _CAREFUL = TryAgain(in_streams=False)
 _STAINLESS = Client(try_again=replace(_CAREFUL, seen="Groq 1.7.0, Together 3.1.1, Fireworks 1.2.30, 2026-11-30"))
 """SDKs by the generator of OpenAI's, Cerebras' too. Fireworks' raises nothing at an error event."""
+_ONCE = TryAgain(0, in_streams=False, seen=f"AI21 4.3.0, Replicate 1.0.7, {_LATER}")
+_ZAI = TryAgain(3, 0.0, in_streams=False, hold_s=32.0, obeys_hint=False, seen=f"0.2.3, {_LATER}")
 _GOOGLE = TryAgain(0, in_streams=False, seen=f"Python 3.6.1, JS 3.3.0, {_DAY}")
 _OLLAMA = TryAgain(0, in_streams=False, seen="Python 0.6.3, JS 0.6.4, 2026-11-21")
 
@@ -139,10 +139,8 @@ PROGRAMS: tuple[_Program, ...] = (
     _COPILOT,
     _program("^opencode/", "opencode", 290.0, _OPENCODE),
     _program("^kilo/", "kilo", 290.0, _OPENCODE),  # which is made of it
-    _program("^kimi-code-cli/", "kimi-code", 290.0, TryAgain(9, 120.0, obeys_hint=False, seen="2.1.0, 2026-11-30")),
-    _program(
-        "^factory-cli/", "droid", 290.0, TryAgain(4, 0.0, hold_s=24.0, obeys_hint=False, seen="0.225, 2026-11-30")
-    ),
+    _program("^kimi-code-cli/", "kimi-code", 290.0, TryAgain(9, 120.0, obeys_hint=False, seen=f"2.1.0, {_LATER}")),
+    _program("^factory-cli/", "droid", 290.0, TryAgain(4, 0.0, hold_s=24.0, obeys_hint=False, seen=f"0.225, {_LATER}")),
     _program("^GeminiCLI", "gemini-cli", 50.0, TryAgain(9, 240.0, obeys_hint=False, seen=f"0.61.0, {_DAY}")),
     _program("^pi/", "pi", 290.0, TryAgain(3, 0.0, hold_s=32.0, obeys_hint=False, seen=f"1.6.0, {_DAY}")),
     _GROK,
@@ -165,6 +163,8 @@ PROGRAMS: tuple[_Program, ...] = (
     _program("^(?:Async)?(?:Azure)?OpenAI/", "openai-sdk", _PYTHON_S, _OPENAI),
     _program(r"^google-genai-sdk/\S+ gl-node/", "google-sdk", _NODE_S, _GOOGLE),
     _program("^google-genai-sdk/", "google-sdk", None, _GOOGLE),
+    _program("^AI21 studio SDK ", "", 290.0, _ONCE),
+    _program("^replicate-python/", "", 25.0, _ONCE),
     _program("^(?:node|undici)$", "", _NODE_S, _CAREFUL),  # its own fetch, as Ax's, and Genkit's for Google
     _program("^ollama-js/", "ollama-sdk", _NODE_S, _OLLAMA),
     _program("^ollama-python/", "ollama-sdk", None, _OLLAMA),
@@ -190,10 +190,8 @@ _WEBSOCKETS = (
 
 def without_websocket(path: str) -> str:
     """Return what a client whose WebSocket was declined at this path does, or its user should do."""
-    return next(
-        (text for pattern, text in _WEBSOCKETS if pattern.search(path)),
-        "use the same API over HTTP, or give the client the provider's own address for it",
-    )
+    default = "use the same API over HTTP, or give the client the provider's own address for it"
+    return next((text for pattern, text in _WEBSOCKETS if pattern.search(path)), default)
 
 
 _SESSIONS = (
@@ -262,6 +260,8 @@ def _recognise(values: dict[str, str]) -> Client:
     user_agent = values.get("user-agent", "")
     if "x-affinity" in values and user_agent.startswith("mistral-client-"):
         return _VIBE[1]  # by Mistral's SDK, which neither asks again nor states a deadline by itself
+    if "zai-sdk-ver" in values:
+        return Client("", 290.0, try_again=_ZAI)  # its User-Agent is that of httpx
     unknown = _STAINLESS if "x-stainless-lang" in values else Client()
     return next((program for pattern, program in PROGRAMS if pattern.search(user_agent)), unknown)
 

@@ -174,7 +174,7 @@ def test_kimi_code(tmp_path: Path) -> None:
         call = led("kimi", *given, "-p", "k", KIMI_CODE_HOME=str(tmp_path))
         assert call.arguments == [*expected, "-p", "k"]
         found = [value for name, value in call.environ.items() if name.startswith("KIMI_MODEL_")]
-        assert found == ["kimi-k3", "sk-k", "kimi", "262144", f"{NAMED}/v1"]
+        assert found == ["k3", "sk-k", "kimi", "262144", f"{NAMED}/v1"]
     own = led("kimi", KIMI_MODEL_NAME="c", KIMI_MODEL_PROVIDER_TYPE="anthropic", KIMI_CODE_HOME=str(tmp_path)).environ
     assert (own["KIMI_MODEL_NAME"], own["KIMI_MODEL_BASE_URL"], own["KIMI_BASE_URL"]) == ("c", NAMED, f"{NAMED}/v1")
 
@@ -198,10 +198,7 @@ def test_grok_build() -> None:
 
 
 _VIBE = 'active_model = "l"\n[[models]]\nname = "llama"\nprovider = "lab"\nalias = "l"\n'
-_KIMI = (
-    'default_model = "k"\n[models.k]\nprovider = "moon"\nmodel = "kimi-k3"\n[providers.moon]\ntype = "kimi"\n'
-    'base_url = "https://api.kimi.com/coding/v1"\n'
-)
+_KIMI = 'default_model = "k"\n[models.k]\nprovider = "m"\nmodel = "k3"\n[providers.m]\ntype = "kimi"\nbase_url = "u"\n'
 _CHATGPT = {"auth_mode": "chatgpt", "OPENAI_API_KEY": None, "tokens": {"access_token": "t"}}
 _GOOGLE = {"security": {"auth": {"selectedType": "oauth-personal"}}}
 _QWEN = {"security": {"auth": {"selectedType": "qwen-oauth"}}}
@@ -237,7 +234,7 @@ _QWEN = {"security": {"auth": {"selectedType": "qwen-oauth"}}}
         ("grok -p hi", "without XAI_API_KEY its login", {}),
         ("kilo run -m kilo/auto hi", "its provider kilo", {}),
         ("kilocode run -m anthropic/claude hi", "", {}),
-        ("kimi -p hi", "its provider moon", {".kimi-code/config.toml": _KIMI}),
+        ("kimi -p hi", "its provider m", {".kimi-code/config.toml": _KIMI}),
         ("kimi -p hi -m other", "", {".kimi-code/config.toml": _KIMI}),
         ("droid exec hi", "but for custom ones", {}),
         ("droid exec -m custom:mine-0 hi", "", {}),
