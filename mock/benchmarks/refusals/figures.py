@@ -46,7 +46,8 @@ def forms_text() -> str:
 
 
 def _form(client: Client) -> tuple[str, ...]:
-    form, name = client.try_again, client.name or "Node's own fetch"
+    form = client.try_again
+    name = client.name or ("other SDKs" if form.seen else "Node's own fetch")
     if not form.retries:
         return name, "never", "", "", "ends", form.seen
     longest = f"{form.longest_s:g} s" if form.longest_s else "none"
