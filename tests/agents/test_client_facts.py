@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -169,27 +170,35 @@ def test_vibe(tmp_path: Path) -> None:
 
 def test_kimi_code(tmp_path: Path) -> None:
     """A model of the settings is described by variables, which a URL in the settings doesn't override."""
-    written(tmp_path / "config.toml", _KIMI + 'api_key = "sk-k"\n')
+    told = '[models.k]\ncapabilities = ["a", "b"]\nadaptive_thinking = false\n'
+    written(tmp_path / "config.toml", _KIMI.replace("[models.k]\n", told) + 'api_key = "sk-k"\n')
     for given, expected in (([], []), (["-m", "k"], ["-m", "__kimi_env_model__"])):
         call = led("kimi", *given, "-p", "k", KIMI_CODE_HOME=str(tmp_path))
         assert call.arguments == [*expected, "-p", "k"]
         found = [value for name, value in call.environ.items() if name.startswith("KIMI_MODEL_")]
-        assert found == ["k3", "sk-k", "kimi", "262144", f"{NAMED}/v1"]
+        assert found == ["k3", "sk-k", "kimi", "a,b", "False", f"{NAMED}/v1"]
     own = led("kimi", KIMI_MODEL_NAME="c", KIMI_MODEL_PROVIDER_TYPE="anthropic", KIMI_CODE_HOME=str(tmp_path)).environ
     assert (own["KIMI_MODEL_NAME"], own["KIMI_MODEL_BASE_URL"], own["KIMI_BASE_URL"]) == ("c", NAMED, f"{NAMED}/v1")
 
 
-def test_droid(tmp_path: Path) -> None:
-    """Droid gets its own models with the run's base URL in settings of this call, beside those that it was given."""
+def test_droid(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Droid gets its own models with the run's base URL in settings of this call, beside those that it was given, which
+    can be read once where they are `<(...)` of a shell."""
     models = [{"model": "c", "apiKey": "k", "baseUrl": "x", "provider": kind} for kind in ("anthropic", "openai")]
     written(tmp_path / ".factory" / "settings.json", {"customModels": models})
-    mine = {"theme": "dark"}
-    for given in (["exec"], [], ["exec", "--settings", str(written(tmp_path / "mine.json", mine))]):
+    mine = {"sessionDefaultSettings": {"model": "custom:c-0"}}
+    end, start_of = os.pipe()
+    written(Path(f"/dev/fd/{start_of}"), mine)
+    os.close(start_of)
+    for given in (["exec"], [], ["exec", "--settings", f"/dev/fd/{end}"]):
+        capfd.readouterr()
         *start, flag, path, prompt = led("droid", *given, "hi", folder=tmp_path, HOME=str(tmp_path)).arguments
         assert [*start, flag, prompt] == [*given[:1], "--settings", "hi"]
         found = json.loads(Path(path).read_text())
         assert [each["baseUrl"] for each in found.pop("customModels")] == [NAMED, f"{NAMED}/v1"]
         assert found == (mine if len(given) > 1 else {})
+    os.close(end)
+    assert not capfd.readouterr().err
 
 
 def test_grok_build() -> None:
@@ -198,6 +207,8 @@ def test_grok_build() -> None:
 
 
 _VIBE = 'active_model = "l"\n[[models]]\nname = "llama"\nprovider = "lab"\nalias = "l"\n'
+_ODD = '{"providers": [1], "modelProviders": {"openai": [1]}, "security": 2}'
+_ODD_LOGIN = '{"security": {"auth": {"selectedType": [1]}}}'
 _KIMI = 'default_model = "k"\n[models.k]\nprovider = "m"\nmodel = "k3"\n[providers.m]\ntype = "kimi"\nbase_url = "u"\n'
 _CHATGPT = {"auth_mode": "chatgpt", "OPENAI_API_KEY": None, "tokens": {"access_token": "t"}}
 _GOOGLE = {"security": {"auth": {"selectedType": "oauth-personal"}}}
@@ -236,8 +247,9 @@ _QWEN = {"security": {"auth": {"selectedType": "qwen-oauth"}}}
         ("kilocode run -m anthropic/claude hi", "", {}),
         ("kimi -p hi", "its provider m", {".kimi-code/config.toml": _KIMI}),
         ("kimi -p hi -m other", "", {".kimi-code/config.toml": _KIMI}),
-        ("droid exec hi", "but for custom ones", {}),
-        ("droid exec -m custom:mine-0 hi", "", {}),
+        ("droid exec hi", "but for custom", {}),
+        ("droid exec -m custom:mine-0 hi", "but for custom", {".factory/config.json": {"custom_models": [{}]}}),
+        ("droid exec -m custom:mine-0 hi", "", {".factory/settings.json": {"customModels": [{}]}}),
     ],
 )
 def test_what_goes_past_is_said(
@@ -253,9 +265,7 @@ def test_what_goes_past_is_said(
     assert said.count("\n") == (said.count("requests go past HiveMind: ") == 1)
 
 
-@pytest.mark.parametrize(
-    "content", ["", "{", "[1]", '{"providers": [1], "modelProviders": {"openai": [1]}, "security": 2}']
-)
+@pytest.mark.parametrize("content", ["", "{", "[1]", _ODD, _ODD_LOGIN, _KIMI.replace('"kimi"', "[1]") + "api_key = 1"])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_settings_that_are_no_settings_stop_no_client(program: str, content: str, tmp_path: Path) -> None:
     """The client starts, and says itself what is wrong with them."""

@@ -194,8 +194,6 @@ def set_variables(call: Call, *, azure: bool) -> None:
 
 
 def _prompts(file: str) -> list[str]:
-    if not file:
-        return []
     import json
 
     try:

@@ -42,23 +42,25 @@ def _grok_past(call: Call) -> str:
     return "" if call.environ.get(GROK_KEY) else f"without {GROK_KEY} its login is for a service of its own"
 
 
-_KIMI = [f"KIMI_MODEL_{each}" for each in ("NAME", "API_KEY", "PROVIDER_TYPE", "MAX_CONTEXT_SIZE", "BASE_URL")]
-"""These describe one model, which it calls `__kimi_env_model__`."""
+_KIMI, _KIMI_TYPE, _KIMI_URL = (f"KIMI_MODEL_{each}" for each in ("NAME", "PROVIDER_TYPE", "BASE_URL"))
+"""These and more describe one model, which it calls `__kimi_env_model__`."""
+_KIMI_TOLD = "max_context_size", "max_output_size", "capabilities", "reasoning_key", "adaptive_thinking"
+"""Settings of a model that have such variables; where no capabilities are said, it assumes images and thinking."""
 _KIMI_SUFFIXES = {"kimi": "/v1", "openai": "/v1", "anthropic": ""}
 
 
 def _kimi(call: Call) -> None:
     """Point the model that the user's variables describe, and providers without a URL of their own."""
     call.environ["KIMI_BASE_URL"] = f"{call.base}/v1"
-    if call.environ.get(_KIMI[0]):
-        call.environ[_KIMI[-1]] = call.base + _KIMI_SUFFIXES.get(call.environ.get(_KIMI[2]) or "kimi", "/v1")
+    if call.environ.get(_KIMI):
+        call.environ[_KIMI_URL] = call.base + _KIMI_SUFFIXES.get(call.environ.get(_KIMI_TYPE) or "kimi", "/v1")
 
 
 def _kimi_model(call: Call) -> tuple[dict[str, object], str, dict[str, object]]:
     """Return what its settings say of the model in use, its provider's name, and what they say of that."""
     folder = call.environ.get("KIMI_CODE_HOME") or os.path.join(home(call.environ), ".kimi-code")
     settings = read_toml(folder, "config.toml")
-    default = "" if call.environ.get(_KIMI[0]) else settings.get("default_model")
+    default = "" if call.environ.get(_KIMI) else settings.get("default_model")
     model = at(settings, "models", value_of(call.arguments, *_MODEL) or str(default))
     provider = str(model.get("provider"))
     return model, provider, at(settings, "providers", provider)
@@ -67,9 +69,12 @@ def _kimi_model(call: Call) -> tuple[dict[str, object], str, dict[str, object]]:
 def _kimi_flags(call: Call) -> None:
     """Describe a model of the settings by variables: a URL in the settings overrides that of a variable."""
     model, _, provider = _kimi_model(call)
-    found = (model.get("model"), provider.get("api_key"), provider.get("type"), model.get("max_context_size", 262144))
-    if found[1] and provider.get("base_url") and found[2] in _KIMI_SUFFIXES:
-        call.environ.update(zip(_KIMI, map(str, found), strict=False))
+    told = {"name": model.get("model"), "api_key": provider.get("api_key"), "provider_type": str(provider.get("type"))}
+    if all(told.values()) and provider.get("base_url") and told["provider_type"] in _KIMI_SUFFIXES:
+        told |= {each: model[each] for each in _KIMI_TOLD if each in model}
+        for name, value in told.items():
+            values = value if isinstance(value, list) else [value]
+            call.environ[f"KIMI_MODEL_{name.upper()}"] = ",".join(map(str, values))
         _kimi(call)
         set_values(call.arguments, "__kimi_env_model__", *_MODEL)
 
@@ -79,16 +84,20 @@ def _kimi_past(call: Call) -> str:
     return f"they go to its provider {name}" if provider.get("base_url") else ""
 
 
+def _droid_settings(call: Call) -> list[dict[str, object]]:
+    """Return the settings of this call, and of the user's file; empty: there are none."""
+    return [read_json(value_of(call.arguments, "--settings")), read_json(home(call.environ), ".factory/settings.json")]
+
+
 def _droid_flags(call: Call) -> None:
     """Give it its own models with the run's base URL, in settings that go before those of the user's file."""
     import json
 
-    given = value_of(call.arguments, "--settings")
-    files = (given, os.path.join(home(call.environ), ".factory", "settings.json"))
-    models = next((found for file in files if (found := listed(read_json(file).get("customModels")))), [])
+    files = _droid_settings(call)
+    models = next((found for each in files if (found := listed(each.get("customModels")))), [])
     ours = [{**each, "baseUrl": call.base + "/v1" * (each.get("provider") != "anthropic")} for each in models]
-    path = call.kept("droid.json", json.dumps({**read_json(given), "customModels": ours})) if ours else None
-    if path is not None and given:
+    path = call.kept("droid.json", json.dumps({**files[0], "customModels": ours})) if ours else None
+    if path is not None and value_of(call.arguments, "--settings"):
         set_values(call.arguments, path, "--settings")
     elif path is not None:
         start = int(call.arguments[:1] == ["exec"])
@@ -96,9 +105,12 @@ def _droid_flags(call: Call) -> None:
 
 
 def _droid_past(call: Call) -> str:
-    settings = read_json(home(call.environ), ".factory", "settings.json")
-    used = value_of(call.arguments, *_MODEL) or at(settings, "sessionDefaultSettings").get("model")
-    return "" if str(used).startswith("custom:") else "Factory's own servers call the models, but for custom ones"
+    files = _droid_settings(call)
+    default = (found for each in files if (found := at(each, "sessionDefaultSettings").get("model")))
+    used = value_of(call.arguments, *_MODEL) or next(default, "")
+    if str(used).startswith("custom:") and listed(files[0].get("customModels")):
+        return ""
+    return "Factory's own servers call the models, but for customModels of ~/.factory/settings.json"
 
 
 def _none(program: str, maker: str) -> Client:

@@ -40,7 +40,7 @@ def _variables(call: Call) -> None:
 def _past(call: Call) -> str:
     kinds = [at(file, "security", "auth").get("selectedType") for file in _files(call)]
     kind = value_of(call.arguments, "--auth-type") or next((each for each in reversed(kinds) if each), None)
-    return "" if kind is None or kind in _SUFFIXES else f"its login is {kind}"
+    return "" if kind is None or str(kind) in _SUFFIXES else f"its login is {kind}"
 
 
 CLIENT = Client(
