@@ -103,10 +103,12 @@ class ClientSide:
         """Return what tells a client to try again, or that it needn't; None: the reply does, or has begun."""
         if self.writer.started:
             return None
-        form = self.call.head.client.try_again
+        form, status = self.call.head.client.try_again, reply.response.status
         told = retryable_form(failure, reply, form) if to_try_again else None
-        final = self.ticket.at_fault or failure.kind is FailureKind.QUOTA
-        return final_form(failure, reply, form) if told is None and final else told
+        # A gateway's 500 may tell of a provider's 400. What follows of a very long error is passed on as it comes.
+        final = failure.kind is FailureKind.QUOTA or (failure.kind is FailureKind.CLIENT_ERROR and status >= 500)
+        ends = (final or self.ticket.at_fault) and told is None and not (reply.stream and status >= 400)
+        return final_form(failure, reply, form) if ends else told
 
     async def _pass_stream_on(self, reply: FailedReply) -> None:
         """Send a stream that failed before its first content as it comes, ending as it ends."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 
 from msgspec import Struct
 
@@ -395,21 +395,17 @@ class Exchange:
         started, self._started = self._started, None
         try:
             response = await call.head.route.upstream.send(self._outgoing(), started)
+            self._note_head(response, ending=response.status >= 400)
+            if self._heard is not None:
+                response = self._heard.answer(self.ticket.attempts, response)
+            with closing(response):
+                if response.status >= 400:
+                    return await self._answered_error(response)
+                mismatch = mismatch_of(response.status, response.headers, self.call.facts)
+                over = await (self._answered_mismatch(response, mismatch) if mismatch else self._answered(response))
+                return over if isinstance(over, bool) else await over
         except UpstreamError as error:
             return await self._failed(call.failure_of(error))
-        self._note_head(response, ending=response.status >= 400)
-        if self._heard is not None:
-            response = self._heard.answer(self.ticket.attempts, response)
-        try:
-            if response.status >= 400:
-                return await self._answered_error(response)
-            mismatch = mismatch_of(response.status, response.headers, self.call.facts)
-            over = await (self._answered_mismatch(response, mismatch) if mismatch else self._answered(response))
-            return over if isinstance(over, bool) else await over
-        except UpstreamError as error:
-            return await self._failed(call.failure_of(error))
-        finally:
-            response.close()
 
     def _outgoing(self) -> UpstreamRequest:
         """Return the request to send. At a server at home, a stream has as long to begin as its prompt's length makes

@@ -79,10 +79,7 @@ def body(text: str) -> bytes:
 @contextlib.asynccontextmanager
 async def before(path: str, name: str = "lab", **how: Any) -> AsyncIterator[tuple[Running, Scripted]]:
     settings: dict[str, Any] = {"max_concurrency": 8, "retry": {"base_s": 0.02, "max_s": 1.0}}
-    async with (
-        serving(answering(path, **how)) as upstream,
-        proxying(f"{name}={upstream.url}", **settings) as proxy,
-    ):
+    async with serving(answering(path, **how)) as upstream, proxying(f"{name}={upstream.url}", **settings) as proxy:
         yield proxy, upstream
 
 
@@ -128,6 +125,14 @@ async def test_told_at_the_third_attempt(path: str, streamed: bool) -> None:
         assert sum(b"bad" in each for each in upstream.requests) == sent + 1, (
             "sent again by its client, it is asked once"
         )
+
+
+async def test_a_gateways_500_for_a_400() -> None:
+    """Its client is told at once that no further attempt helps, which it would make after a 500."""
+    wrong = http(500, {"error": {"message": "Error code: 400 - This model's maximum context length is 9 tokens."}})
+    async with before(CHAT_PATH, failing=wrong) as (proxy, upstream), client() as web:
+        answer = await web.post(proxy.url + CHAT_PATH, content=body("bad"))
+        assert (answer.status_code, answer.headers.get("x-should-retry"), len(upstream.requests)) == (500, "false", 1)
 
 
 @pytest.mark.parametrize("failing", [BEGUN, chunked([], SSE)], ids=["cut", "empty"])
