@@ -137,7 +137,7 @@ def _reads_list(kind: str, opening: str) -> Callable[[Any], Any]:
             return [part for part in re.split(r"[,\s]+", value) if part]
         try:
             return json.loads(value)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
             raise ValueError(f"must be {kind} separated by commas or spaces, or a JSON list of them") from None
 
     return read
@@ -147,7 +147,7 @@ def _read_credentials(value: Any) -> Any:
     """Return the token for each name. An error is one line, and repeats none."""
     try:
         tokens = json.loads(value) if isinstance(value, str) else value
-    except (json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         tokens = None
     if not isinstance(tokens, Mapping) or not all(isinstance(token, str | Secret) for token in tokens.values()):
         raise ValueError('must be a token for each agent\'s name, as in {"alice": "TOKEN"}')
@@ -195,7 +195,9 @@ def _if_given(rule: Callable[[str], object]) -> Rule:
 
     def check(record: object, value: Secret | None) -> None:
         if value is not None:
-            rule(value.reveal())
+            if (text := value.reveal()).encode(errors="ignore").decode() != text:
+                raise ValueError("must be text in UTF-8")
+            rule(text)
 
     return check
 

@@ -195,6 +195,9 @@ def test_wrong_flag(read: Loader, argv: list[str], line: str) -> None:
     assert complaint(read, *argv) == line
 
 
+_NO_LIST = "HIVEMIND_UPSTREAM (environment): must be URLs separated by commas or spaces, or a "
+
+
 @pytest.mark.parametrize(
     ("name", "value", "line"),
     [
@@ -205,11 +208,8 @@ def test_wrong_flag(read: Loader, argv: list[str], line: str) -> None:
             "1",
             "HIVEMIND_CIRCUIT_WINDOW (environment): no such setting; did you mean HIVEMIND_CIRCUIT__WINDOW?",
         ),
-        (
-            "HIVEMIND_UPSTREAM",
-            "[",
-            "HIVEMIND_UPSTREAM (environment): must be URLs separated by commas or spaces, or a ",
-        ),
+        *(("HIVEMIND_UPSTREAM", each, _NO_LIST) for each in ("[", "[" * 9_999, f"[{'1' * 9_999}]")),
+        ("HIVEMIND_VIA", "http://\udcff", "HIVEMIND_VIA (environment): must be text in UTF-8"),
     ],
 )
 def test_wrong_variable(read: Loader, name: str, value: str, line: str) -> None:
