@@ -190,14 +190,16 @@ def _is_url(text: str, *schemes: str) -> bool:
         return False
 
 
-def _if_given(rule: Callable[[str], object]) -> Rule:
-    """Return the rule of a secret that need not be set."""
+def _if_given(holds: Callable[[str], object], what: str = "") -> Rule:
+    """Return the rule of a secret that need not be set: it must be `what` is told where that doesn't hold."""
 
     def check(record: object, value: Secret | None) -> None:
         if value is not None:
-            if (text := value.reveal()).encode(errors="ignore").decode() != text:
+            text = value.reveal()
+            if text.encode(errors="ignore").decode() != text:
                 raise ValueError("must be text in UTF-8")
-            rule(text)
+            if not holds(text):
+                raise ValueError(f"must be {what}")
 
     return check
 
@@ -213,26 +215,20 @@ def _not_below(section: str, other: str) -> Rule:
     return check
 
 
-def _http_url(text: str) -> None:
-    if not (_is_url(text, "http", "https") and _is_plain(text)):
-        raise ValueError("must be a URL with a host: http:// or https://, in printable ASCII without spaces")
-
-
-def _webhook_secret(text: str) -> None:
-    if len(text) < _SHORTEST_SECRET:
-        raise ValueError(f"must be at least {_SHORTEST_SECRET} characters; make one with openssl rand -hex 16")
-
-
-def _via(text: str) -> None:
-    if not _is_url(text, "http", "https", "socks5", "socks5h"):
-        raise ValueError(
-            "must be a proxy's URL with a host: http://, https://, socks5:// or socks5h://, as in " + _MASKED_URL
-        )
-
-
-def _header_token(text: str) -> None:
-    if not (text and _is_plain(text)):
-        raise ValueError("must be printable ASCII without spaces, at least one character")
+_PLAIN = "printable ASCII without spaces"
+_HTTP_URL = _if_given(
+    lambda text: _is_url(text, "http", "https") and _is_plain(text),
+    f"a URL with a host: http:// or https://, in {_PLAIN}",
+)
+_SIGNING = _if_given(
+    lambda text: len(text) >= _SHORTEST_SECRET,
+    f"at least {_SHORTEST_SECRET} characters; make one with openssl rand -hex 16",
+)
+_VIA = _if_given(
+    lambda text: _is_url(text, "http", "https", "socks5", "socks5h"),
+    f"a proxy's URL with a host: http://, https://, socks5:// or socks5h://, as in {_MASKED_URL}",
+)
+_TOKEN = _if_given(lambda text: text and _is_plain(text), f"{_PLAIN}, at least one character")
 
 
 def _control_token(settings: Settings, value: Secret | None) -> None:
@@ -315,10 +311,9 @@ def _agents(settings: Settings, value: AgentSettings) -> None:
                 raise ValueError(f"the token of {name} must differ from {other}")
 
 
-_TOKEN = _if_given(_header_token)
 _RULES: Mapping[type[Struct], Mapping[str, Rule]] = {
     AgentSettings: {"credentials": _credentials, "hold_answers": _held},
-    AlertSettings: {"webhook": _if_given(_http_url), "webhook_secret": _if_given(_webhook_secret)},
+    AlertSettings: {"webhook": _HTTP_URL, "webhook_secret": _SIGNING},
     JournalSettings: {"keep_mb": _not_below("journal", "max_mb")},
     RetrySettings: {"max_s": _not_below("retry", "base_s")},
     Settings: {
@@ -329,10 +324,10 @@ _RULES: Mapping[type[Struct], Mapping[str, Rule]] = {
         "allowed_hosts": lambda _, names: tuple(map(checked_host, names)),
         "allowed_origins": lambda _, origins: tuple(map(checked_origin, origins)),
         "pace": _pace,
-        "via": _if_given(_via),
+        "via": _VIA,
         "ca_file": _ca_file,
         "fleet": _if_given(store_address),
-        "otlp": _if_given(_http_url),
+        "otlp": _HTTP_URL,
         "agents": _agents,
     },
 }
