@@ -1,9 +1,9 @@
 """The clients, and how to point each at the proxy: what to paste, where, how to check it and how to undo it.
 
-Tried with Claude Code 2.1, Codex 0.171, opencode 1.18, Gemini CLI 0.61, aider 0.86, Copilot's command line 1.0, pi 1.6,
-cline 3.0, Qwen Code 0.24, Vibe 3.0, Grok Build 1.0, Kilo 7.7, Kimi Code 2.1, Droid 0.225 and the frameworks; the
-rest is by the vendors' pages, which are named with each. Editors' own agents mostly talk to their vendor's servers,
-which nothing on this machine can change; what is left is said with each.
+Tried with Claude Code 2.1, Codex 0.171, opencode 1.18, Kilo 7.7, Gemini CLI 0.61, aider 0.86, Copilot's command line
+1.0, pi 1.6, cline 3.0, Qwen Code 0.24, Vibe 3.0, Grok Build 1.0 and the frameworks; the rest is by the vendors' pages,
+which are named with each. Editors' own agents mostly talk to their vendor's servers, which nothing on this machine can
+change; what is left is said with each.
 """
 
 from __future__ import annotations
@@ -392,8 +392,8 @@ def codex(target: Target) -> Steps:
     )
 
 
-_TWO = "Each new session makes two requests at once: the answer, and a title from a small model."
-_GATEWAY = "Models of its own gateway (kilo/...) go past HiveMind."
+_TITLE_NOTE = "Each new session makes two requests at once: the answer, and a title from a small model."
+_GATEWAY_NOTE = "Models of its own gateway (kilo/...) go past HiveMind."
 
 
 def _opencode(name: str, title: str, host: str, docs: str, note: str) -> Client:
@@ -643,8 +643,8 @@ CLIENTS: Mapping[str, Client] = {
         cursor,
         windsurf,
         copilot,
-        _opencode("opencode", "opencode", "opencode.ai", "https://opencode.ai/docs/providers", _TWO),
-        _opencode("kilo", "Kilo", "app.kilo.ai", "https://kilo.ai/docs/cli", _GATEWAY),
+        _opencode("opencode", "opencode", "opencode.ai", "https://opencode.ai/docs/providers", _TITLE_NOTE),
+        _opencode("kilo", "Kilo", "app.kilo.ai", "https://kilo.ai/docs/cli", _GATEWAY_NOTE),
         gemini,
         aider,
         pi,
