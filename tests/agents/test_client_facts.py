@@ -182,8 +182,7 @@ def test_kimi_code(tmp_path: Path) -> None:
 
 
 def test_droid(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Droid gets its own models with the run's base URL in settings of this call, beside those that it was given, which
-    can be read once where they are `<(...)` of a shell."""
+    """Droid gets its own models in settings of this call, with those it was given, maybe as `<(...)` of a shell."""
     models = [{"model": "c", "apiKey": "k", "baseUrl": "x", "provider": kind} for kind in ("anthropic", "openai")]
     written(tmp_path / ".factory" / "settings.json", {"customModels": models})
     mine = {"sessionDefaultSettings": {"model": "custom:c-0"}}

@@ -195,26 +195,22 @@ def test_wrong_flag(read: Loader, argv: list[str], line: str) -> None:
     assert complaint(read, *argv) == line
 
 
-_NO_LIST = "HIVEMIND_UPSTREAM (environment): must be URLs separated by commas or spaces, or a "
-
-
 @pytest.mark.parametrize(
     ("name", "value", "line"),
     [
-        ("HIVEMIND_PROT", "1", "HIVEMIND_PROT (environment): no such setting; did you mean HIVEMIND_PORT?"),
-        ("HIVEMIND_RPM", "lots", "HIVEMIND_RPM (environment) lots: must be a whole number from 0 to 10,000,000"),
-        (
-            "HIVEMIND_CIRCUIT_WINDOW",
-            "1",
-            "HIVEMIND_CIRCUIT_WINDOW (environment): no such setting; did you mean HIVEMIND_CIRCUIT__WINDOW?",
+        ("HIVEMIND_PROT", "1", ": no such setting; did you mean HIVEMIND_PORT?"),
+        ("HIVEMIND_RPM", "lots", " lots: must be a whole number from 0 to 10,000,000"),
+        ("HIVEMIND_CIRCUIT_WINDOW", "1", ": no such setting; did you mean HIVEMIND_CIRCUIT__WINDOW?"),
+        *(
+            ("HIVEMIND_UPSTREAM", each, ": must be URLs separated by ")
+            for each in ("[", "[" * 9_999, f"[{'1' * 9_999}]")
         ),
-        *(("HIVEMIND_UPSTREAM", each, _NO_LIST) for each in ("[", "[" * 9_999, f"[{'1' * 9_999}]")),
-        ("HIVEMIND_VIA", "http://\udcff", "HIVEMIND_VIA (environment): must be text in UTF-8"),
+        ("HIVEMIND_VIA", "http://\udcff", ": must be text in UTF-8"),
     ],
 )
 def test_wrong_variable(read: Loader, name: str, value: str, line: str) -> None:
     """A wrong variable is one line that names it and where it came from."""
-    assert complaint(read, **{name: value}).startswith(line)
+    assert complaint(read, **{name: value}).startswith(f"{name} (environment){line}")
 
 
 @pytest.mark.parametrize(
