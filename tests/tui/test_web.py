@@ -12,6 +12,7 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 from control.kit import TOKEN, busy_proxy, controlled
@@ -25,7 +26,7 @@ from aiohttp import ClientSession, ClientWebSocketResponse, web
 
 from hivemind.host.listening import bind
 from hivemind.proxy.access import AccessPolicy
-from hivemind_tui.web.server import WebServer, command_of, serve
+from hivemind_tui.web.server import Room, WebServer, command_of, serve
 
 Served = tuple[WebServer, str]
 
@@ -36,7 +37,7 @@ async def served(command: str) -> AsyncIterator[Served]:
     (sock,) = bind("127.0.0.1", 0)
     port = sock.getsockname()[1]
     server = WebServer(command, "HiveMind", AccessPolicy(("rooms.example",), ()))
-    runner = web.AppRunner(await server.application(port), access_log=None, shutdown_timeout=1)
+    runner = web.AppRunner(await server.application(port), access_log=None, shutdown_timeout=60)
     await runner.setup()
     try:
         await web.SockSite(runner, sock).start()
@@ -71,13 +72,9 @@ async def test_pages_of_other_sites_stay_out() -> None:
     async with served("exit 1") as (server, url), ClientSession() as http:
         async with http.get(f"{url}/?token={server.token}", allow_redirects=False) as answer:
             cookie = answer.cookies[server.cookie]
-        for headers, status in (
-            ({"Host": "attacker.example"}, 421),
-            ({"Origin": "https://attacker.example"}, 403),
-            ({"Origin": "http://127.0.0.1:1"}, 403),
-            ({"Sec-Fetch-Site": "cross-site"}, 403),
-            ({"Host": "rooms.example"}, 200),
-        ):
+        cases = [({"Origin": each}, 403) for each in ("https://attacker.example", "http://127.0.0.1:1")]
+        cases += [({"Host": "attacker.example"}, 421), ({"Sec-Fetch-Site": "cross-site"}, 403)]
+        for headers, status in (*cases, ({"Host": "rooms.example"}, 200)):
             given = {**headers, "Cookie": f"{cookie.key}={cookie.value}"}
             async with http.get(url, headers=given) as answer:
                 assert answer.status == status
@@ -106,6 +103,18 @@ async def test_rooms_have_a_size_and_a_number_and_end(monkeypatch: pytest.Monkey
         await asyncio.wait([room])
 
 
+async def test_a_process_ends_though_its_end_is_not_awaited() -> None:
+    """As where the server ends while a room of it does."""
+    calls = dict.fromkeys(("write_bytes", "write_str", "close", "download_manager"), AsyncMock())
+    room = Room("exec sleep 60", **calls)
+    process = await room._open_app_process()
+    ending = asyncio.ensure_future(room.stop())
+    await asyncio.sleep(0)
+    ending.cancel()
+    await asyncio.wait([ending])
+    assert process.returncode == -signal.SIGKILL
+
+
 async def test_it_serves_until_a_signal_comes(capsys: pytest.CaptureFixture[str]) -> None:
     """It prints its address, and where others may read along a warning."""
     serving = asyncio.ensure_future(serve("http://127.0.0.1:1", None, "0.0.0.0", 0, ["rooms.example"]))
@@ -114,11 +123,8 @@ async def test_it_serves_until_a_signal_comes(capsys: pytest.CaptureFixture[str]
         while "/?token=" not in said:
             await asyncio.sleep(0)
             said += capsys.readouterr().out
-        jar = aiohttp.CookieJar(unsafe=True)
-        async with (
-            ClientSession(cookie_jar=jar) as http,
-            http.get(said.split()[-1].replace("0.0.0.0", "127.0.0.1")) as answer,
-        ):
+        url = said.split()[-1].replace("0.0.0.0", "127.0.0.1")
+        async with ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as http, http.get(url) as answer:
             assert answer.status == 200
         os.kill(os.getpid(), signal.SIGTERM)
         await serving

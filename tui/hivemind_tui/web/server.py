@@ -61,19 +61,18 @@ class Room(AppService):
     """The process behind one tab."""
 
     async def stop(self) -> None:
-        """Ask it to end, and see to it that it does."""
+        """Ask it to end, and see to it that it does, also where the server waits no longer."""
         process = self._process
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_END_WITHIN_S):
-                await super().stop()
-        if process is None:
-            return
         try:
-            async with asyncio.timeout(_END_WITHIN_S):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_END_WITHIN_S):
+                    await super().stop()
+                    if process is not None:
+                        await process.wait()
+        finally:
+            if process is not None and process.returncode is None:
+                process.kill()
                 await process.wait()
-        except TimeoutError:
-            process.kill()
-            await process.wait()
 
 
 class WebServer(Server):
