@@ -390,7 +390,7 @@ class ClientProtocol(asyncio.Protocol):
                 raise
             except httptools.HttpParserError as error:
                 refusal = unparsable(data, str(error))
-                if refusal.status == 505:  # which the client can't read
+                if refusal.status == 505:  # a client of another protocol can't read that
                     getattr(self.app, "notice", _log.warning)(f"a client was refused: {refusal}")
                 return refusal
             except httptools.HttpParserUpgrade as upgrade:

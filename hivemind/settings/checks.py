@@ -191,7 +191,7 @@ def _is_url(text: str, *schemes: str) -> bool:
 
 
 def _if_given(holds: Callable[[str], object], what: str = "") -> Rule:
-    """Return the rule of a secret that need not be set: it must be `what` is told where that doesn't hold."""
+    """Return the rule of a secret that need not be set; `what` says what it must be for `holds` to be true of it."""
 
     def check(record: object, value: Secret | None) -> None:
         if value is not None:
