@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from commands.kit import desk
+from commands.kit import desk, run
+from control.kit import RUN, TOKEN
+from hypothesis import given
+from hypothesis import strategies as st
+from world.kit import arrived, finished, first_content, granted, refused, task_added, task_changed, told
+from world.kit import arrived as came
 
 from hivemind.api_types import SnapshotPart
-from hivemind.cli.operator import status
+from hivemind.cli.operator.agents import family
+from hivemind.cli.operator.status import as_facts, shown
 from hivemind.records import replace
-from hivemind.scheduler.commands import BeginAgent, EndAgent, SetBudget, SetCircuit, SetPriority, StopAgent, SubmitTasks
+from hivemind.scheduler.commands import (
+    BeginAgent,
+    EndAgent,
+    PauseAdmissions,
+    SetBudget,
+    SetCircuit,
+    SetPriority,
+    StopAgent,
+    SubmitTasks,
+)
 from hivemind.scheduler.types import Priority, TaskSpec
+from hivemind.store.token_file import Note, note_path, write_note
+from hivemind.world.snapshot import AgentView
+from hivemind.world.world import World
 from hivemind_mock.provider.serve import serving
 
 Golden = Callable[[str, str], None]
@@ -31,18 +50,18 @@ async def test_status(tmp_path: Path, golden: Golden) -> None:
     async with desk(tmp_path) as at:
         at.proxy.proxy.apply(SetBudget(None, 2000), "test")
         at.proxy.proxy.apply(SubmitTasks(TASKS), "test")
-        shown = await at.does("status")
+        stood = await at.does("status")
         facts = json.loads(await at.does("status --json"))
         assert (facts["mode"], facts["address"], facts["totals"]["requests"]) == ("serving", at.proxy.url, 3)
         assert facts["lanes"][0]["ceiling"] == 4
         assert facts["pool"]["tokens"] == 2000
-        shown = re.sub(
-            r"up [\d.]+ m?s \(HiveMind [\d.]+\)", "up 5 s (HiveMind 1.2.3)", shown.replace(at.proxy.url, "http://here")
+        stood = re.sub(
+            r"up [\d.]+ m?s \(HiveMind [\d.]+\)", "up 5 s (HiveMind 1.2.3)", stood.replace(at.proxy.url, "http://here")
         )
-    assert max(map(len, shown.splitlines())) <= 80
+    assert max(map(len, stood.splitlines())) <= 80
     # How fast this machine was is no part of it.
-    shown = re.sub(r"(?m)^(?:rate|wait) .*", lambda line: re.sub(r" +[\d.]+(?: ms|/s| s|/min)", " N", line[0]), shown)
-    golden("status", shown)
+    stood = re.sub(r"(?m)^(?:rate|wait) .*", lambda line: re.sub(r" +[\d.]+(?: ms|/s| s|/min)", " N", line[0]), stood)
+    golden("status", stood)
 
 
 async def test_status_counts_what_waits_at_a_lane(tmp_path: Path) -> None:
@@ -52,7 +71,7 @@ async def test_status_counts_what_waits_at_a_lane(tmp_path: Path) -> None:
         lane, agent = full.lanes[0], full.agents[0]
     waits = replace(lane, state=replace(lane.state, waiting=1, retrying=3))
     agents = (replace(agent, state="waiting"), replace(agent, name="held", state="held"))
-    text = status.shown(
+    text = shown(
         SnapshotPart("run", "1.2.3", True, (0,), 0, replace(full, lanes=(waits,), agents=agents, queued=4)), 80
     )
     assert text[-1].split()[4:6] == ["0", "4"]
@@ -215,3 +234,111 @@ async def test_who_else_answers(tmp_path: Path) -> None:
         assert ended.code == 1
         assert "doesn't know the token from HIVEMIND_CONTROL_TOKEN" in ended.err
         assert "wrong-token" not in ended.err
+
+
+def described(world: World, at: float) -> list[str]:
+    """Its lines."""
+    return shown(SnapshotPart("run", "1.0", True, (), 0, world.snapshot(at)), None)
+
+
+def test_the_last_minute_and_what_is_foreseen() -> None:
+    """Rate, errors, waits and times to first token, dollars, and the ETA of the tasks."""
+    world = told(came(), granted(), first_content(), finished(), refused(None, at=6.0), price=lambda *_: 0.5)
+    for event in (task_added("a"), task_added("b"), task_changed("running", task="a", at=0.0)):
+        world.apply(event)
+    for event in (task_changed("done", task="a", at=6.0), task_changed("running", task="b", at=6.0)):
+        world.apply(event)
+    text = [" ".join(line.split()) for line in described(world, 10.0)]
+    assert any(" 190 tokens a minute, $30.00 an hour" in line for line in text if line.startswith("rate "))
+    assert "errors 0 % of attempts in the last minute, 50 % of requests" in text
+    assert any("p50, p95 1 s; first token 2 s, p95 2 s" in line for line in text if line.startswith("wait "))
+    assert "tasks 2 1 running, 1 done; ETA 2 s" in text
+
+
+def test_nothing_is_said_of_a_minute_without_requests() -> None:
+    """No line, rather than zeros."""
+    text = described(told(came(), granted(), finished()), 500.0)
+    assert not [line for line in text if line.split(" ")[0] in ("rate", "errors", "wait")]
+
+
+def test_the_figures_for_programs() -> None:
+    """All vitals but the fine histograms, and the forecast."""
+    world = told(came(), granted(), finished())
+    facts = as_facts(SnapshotPart("run", "1.0", True, (), 0, world.snapshot(10.0)))
+    vitals = facts["vitals"]
+    assert isinstance(vitals, dict)
+    assert vitals["requests_per_s"] == 0.1
+    assert "recent_waits" not in vitals
+    assert facts["forecast"] == world.snapshot(10.0).forecast
+
+
+def noted(folder: Path, url: str, pid: int | None = None) -> None:
+    """Write a proxy's note where commands look for it."""
+    path = note_path(folder / "state", int(url.rpartition(":")[2]))
+    write_note(path, Note(url, TOKEN, os.getpid() if pid is None else pid, RUN))
+
+
+async def test_one_line(tmp_path: Path) -> None:
+    """The state, in trouble its cause and its end, and what flows."""
+    async with desk(tmp_path) as at:
+        assert re.fullmatch(r"HEALTHY 0/\d+ in flight, 0 waiting(, \$[\d.]+/h)?\n", await at.does("status --line"))
+        at.proxy.proxy.apply(PauseAdmissions(True), "test")
+        assert (await at.does("status --line")).startswith("PAUSED nothing new is sent, until you resume; 0/")
+        at.proxy.proxy.apply(PauseAdmissions(False), "test")
+        at.proxy.proxy.apply(SetCircuit("open"), "test")
+        text = await at.does("status --line")
+        assert re.match(r"(DEGRADED|BLOCKED) .*circuit forced open", text)
+        assert text.count("\n") == 1
+
+
+async def test_the_only_proxy_is_found(tmp_path: Path) -> None:
+    """By its note, whatever its port and whatever the command, unless something names another; of several all are
+    listed."""
+    async with desk(tmp_path) as at:
+        noted(tmp_path, "http://127.0.0.1:1", pid=2**22 + 1)  # no process has that number
+        assert (await run(tmp_path, "status", "--line")).code == 1
+        noted(tmp_path, at.proxy.url)
+        found = await run(tmp_path, "status", "--line")
+        assert (found.code, found.err, found.out[:7]) == (0, "", "HEALTHY")
+        for command in ("agents", "pause", "resume"):
+            ended = await run(tmp_path, command)
+            assert (ended.code, ended.err) == (0, ""), command
+        assert (await run(tmp_path, "status", "--attach", "http://127.0.0.1:1")).code == 1
+        assert (await run(tmp_path, "status", HIVEMIND_PORT="1")).code == 1
+        noted(tmp_path, "http://127.0.0.1:2")
+        assert (await run(tmp_path, "pause", HIVEMIND_PORT="1")).code == 1
+        several = await run(tmp_path, "status")
+        assert several.code == 2
+        assert several.err.count("\n") == 1
+        assert all(f"127.0.0.1:{port}" in several.err for port in (2, at.proxy.url.rpartition(":")[2]))
+
+
+NAMES = [f"a{n}" for n in range(8)]
+
+
+def agents(parents: Iterable[tuple[str, str | None]]) -> list[AgentView]:
+    """Of these names, each with who started it."""
+    asked = (replace(arrived(n, agent=name), parent=parent) for n, (name, parent) in enumerate(parents, start=1))
+    fold = told(*asked)
+    return list(fold.snapshot(100.0).agents)
+
+
+def test_the_lines_of_the_tree() -> None:
+    """Children stand under who started them; one whose parent nobody knows stands by itself."""
+    found = agents([("boss", None), ("x", "boss"), ("y", "boss"), ("x1", "x"), ("y1", "y"), ("alone", "gone")])
+    assert [before + agent.name for agent, before in family(found)] == [
+        *("boss", "├ x", "│ └ x1", "└ y", "  └ y1", "alone"),
+    ]
+
+
+def test_a_long_chain() -> None:
+    """It may be longer than Python's stack is deep."""
+    found = agents((f"a{n}", f"a{n - 1}" if n else None) for n in range(1500))
+    assert len(list(family(found))) == 1500
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), st.sampled_from([*NAMES, None])))
+def test_each_once(parents: dict[str, str | None]) -> None:
+    """Rings and agents that claim to have started themselves included."""
+    found = agents(parents.items())
+    assert sorted(agent.name for agent, _ in family(found)) == sorted(agent.name for agent in found)

@@ -1,19 +1,22 @@
-"""The mock provider: order of checks, what is charged, every fault as a client sees it."""
+"""The mock provider: order of checks, what is charged, limits, and every fault as a client sees it."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 import httpx
 import pytest
 
+from hivemind.lab.fit.limiter import FixedWindow, SlidingWindow, TokenBucket
 from hivemind.providers.known import providers
 from hivemind.providers.table import Meaning
 from hivemind_mock.agents.agent import read_answer
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
-from hivemind_mock.provider.faults import Fault
+from hivemind_mock.provider.faults import Dice, Fault, in_spell
+from hivemind_mock.provider.limits import RateLimiter, Reading
 
 MESSAGES = {"model": "m", "max_tokens": 500, "messages": [{"role": "user", "content": "x" * 240}]}
 QUICK = LatencyConfig(base_s=0.1, jitter_s=0.0)
@@ -220,3 +223,106 @@ def test_only_the_chosen_formats_are_served(play: Any) -> None:
     assert play(MockConfig(formats=("openai_chat",)), scene) == [404, 200, 404]
     assert play(MockConfig(formats=("ollama",)), scene) == [404, 404, 200]
     assert play(MockConfig(), scene) == [200, 200, 404]
+
+
+def test_a_fixed_window_starts_at_its_first_request() -> None:
+    """Sixty seconds count from the first request, not from the minute."""
+    window = FixedWindow(limit=2, span_s=60)
+    window.take(100, 1)
+    window.take(130, 1)
+    assert window.wait_s(130, 1) == 30
+    assert window.wait_s(160, 1) == 0
+
+
+def test_a_bucket_refills_steadily() -> None:
+    """One request comes back every second at sixty a minute."""
+    bucket = TokenBucket(limit=60, span_s=60)
+    bucket.take(0, 60)
+    assert bucket.wait_s(0, 1) == pytest.approx(1)
+    assert bucket.wait_s(1, 1) == 0
+    assert bucket.reading(30) == (30, 30.0)
+
+
+def test_a_sliding_window_holds_no_more_than_its_limit() -> None:
+    """What was used in the last sixty seconds counts, whenever they began, and comes back as it was used."""
+    window = SlidingWindow(limit=3, span_s=60)
+    for at in (0, 20, 50):
+        window.take(at, 1)
+    assert window.wait_s(59, 1) == 1
+    assert window.wait_s(59, 2) == 21
+    assert window.reading(59) == (0, 51)
+    assert window.wait_s(60, 1) == 0
+    window.take(60, 1)
+    assert window.wait_s(60, 1) == 20
+    assert window.wait_s(60, 9) == 60
+    assert window.reading(120) == (3, 0.0)
+
+
+def test_limits_that_are_not_stated() -> None:
+    """They hold all the same."""
+    limiter = RateLimiter(LimitConfig(rpm=1, window="sliding", stated=False))
+    limiter.charge(0, 1, 1)
+    assert (limiter.check(1, 1, 1), limiter.readings(1)) == (("requests", 59), [])
+
+
+def test_every_allowance_must_fit() -> None:
+    """The tightest allowance decides, and the refusal names it."""
+    limiter = RateLimiter(LimitConfig(rpm=10, tpm=100))
+    limiter.charge(0, input_tokens=90, max_tokens=0)
+    refusal = limiter.check(20, input_tokens=20, max_tokens=0)
+    assert refusal is not None
+    assert refusal == ("tokens", 40)
+    assert limiter.check(20, input_tokens=10, max_tokens=0) is None
+
+
+def test_output_is_charged_when_it_is_known() -> None:
+    """Produced tokens fill the token and output allowances at the end of a request."""
+    limiter = RateLimiter(LimitConfig(tpm=1_000, otpm=500))
+    limiter.charge(0, input_tokens=60, max_tokens=4_000)
+    limiter.settle(1, output_tokens=150)
+    assert limiter.readings(1) == [Reading("tokens", 1_000, 790, 59), Reading("output", 500, 350, 59)]
+
+
+def test_max_tokens_can_be_reserved_for_good() -> None:
+    """OpenAI's way: the larger of estimate and `max_tokens` is charged, and the real usage changes nothing."""
+    limiter = RateLimiter(LimitConfig(tpm=1_000, reserve_max_tokens=True))
+    limiter.charge(0, input_tokens=60, max_tokens=400)
+    limiter.settle(1, output_tokens=10)
+    assert limiter.readings(1) == [Reading("tokens", 1_000, 600, 59)]
+
+
+def test_the_same_seed_repeats_every_fate() -> None:
+    """Two dice of one seed agree throughout; another seed disagrees."""
+    faults = FaultConfig(bad_gateway=0.2, reset=0.1)
+
+    def fates(seed: int) -> list[object]:
+        dice = Dice(MockConfig(seed=seed, faults=faults))
+        return [dice.draw(stream=number % 2 == 0) for number in range(50)]
+
+    assert fates(7) == fates(7)
+    assert fates(7) != fates(8)
+
+
+def test_rates_are_met() -> None:
+    """Each fault comes about as often as it was asked for."""
+    dice = Dice(MockConfig(seed=1, faults=FaultConfig(bad_gateway=0.10, reset=0.05)))
+    seen = Counter(dice.draw(stream=False).fault for _ in range(4_000))
+    assert 320 < seen[Fault.BAD_GATEWAY] < 480
+    assert 140 < seen[Fault.RESET] < 260
+    assert set(seen) == {None, Fault.BAD_GATEWAY, Fault.RESET}
+
+
+def test_whole_answers_escape_event_faults() -> None:
+    """An error event needs a stream to be in."""
+    dice = Dice(MockConfig(faults=FaultConfig(error_mid=1.0)))
+    assert dice.draw(stream=False).fault is None
+    assert dice.draw(stream=True).fault is Fault.ERROR_MID
+
+
+def test_spells_come_and_go() -> None:
+    """The first spell begins after one interval and lasts as long as it should."""
+    config = FaultConfig(spell_every_s=60, spell_s=5)
+    assert [in_spell(config, age) for age in (0, 4, 59, 60, 64.9, 65, 121)] == [
+        False, False, False, True, True, False, True,
+    ]  # fmt: skip
+    assert not in_spell(FaultConfig(), 100)

@@ -1,15 +1,19 @@
-"""Limits that are only assumed: where they begin, how they grow, and what a refusal makes of them."""
+"""Limits that are only assumed, and limits that all lanes of an upstream share."""
 
 from __future__ import annotations
 
 import math
 
 import pytest
-from scheduler.driving import Hands, failure
+from examples import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scheduler.driving import Hands, failure, lane_config
 
-from hivemind.scheduler.commands import Tune
-from hivemind.scheduler.config import AimdConfig, LaneConfig
-from hivemind.scheduler.events import AssumedLimitChanged, LaneOpened, WindowState
+from hivemind.records import replace
+from hivemind.scheduler.commands import PauseAdmissions, Tune
+from hivemind.scheduler.config import AimdConfig, LaneConfig, SchedulerConfig
+from hivemind.scheduler.events import AssumedLimitChanged, Hold, LaneOpened, WindowState
 from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import FailureKind, WindowKind, WindowReading
 
@@ -129,3 +133,143 @@ def test_a_server_that_is_recognised_has_no_limits() -> None:
     assert hands.lane.config.aimd.beta == 0.9
     assert hands.lane.config.provider == "llamacpp"
     assert [event.recognised for event in hands.seen(LaneOpened)] == [False, True]
+
+
+KEYS = ("up/a", "up/b", "up/c")
+
+
+def shared(total: int, *, slots: int = 4, upstream: str = "up") -> LaneConfig:
+    """A lane of an upstream with so many requests in all."""
+    return replace(lane_config(slots=slots), upstream=upstream, max_concurrency_per_upstream=total)
+
+
+def several(total: int, *, slots: int = 4, config: SchedulerConfig | None = None) -> Hands:
+    """Three lanes of one upstream."""
+    hands = Hands(shared(total, slots=slots), config=config)
+    for key in KEYS:
+        hands.scheduler.open_lane(0.0, key, shared(total, slots=slots))
+    return hands
+
+
+def ask(hands: Hands, key: str, agent: str = "") -> Ticket:
+    return hands.arrive(agent or key, lane=key)
+
+
+def in_flight(hands: Hands) -> dict[str, int]:
+    return {key: hands.scheduler.lanes[key].gate.active for key in KEYS}
+
+
+def test_another_upstream_is_another_matter() -> None:
+    """Its lanes have a limit of their own, or none."""
+    hands = several(1)
+    hands.scheduler.open_lane(0.0, "other/a", shared(1, upstream="other"))
+    hands.scheduler.open_lane(0.0, "free/a", lane_config(slots=2))
+    keys = ("up/a", "up/b", "other/a", "other/a", "free/a", "free/a", "free/a")
+    states = [ask(hands, key).state is TicketState.IN_FLIGHT for key in keys]
+    assert states == [True, False, True, False, True, True, False]
+
+
+@pytest.mark.parametrize("end", ["succeed", "fail", "leave"])
+def test_what_is_given_back_goes_to_a_lane_that_waits(end: str) -> None:
+    """However an attempt ends, and though nothing else happens on that lane."""
+    hands = several(1)
+    first, second = ask(hands, "up/a"), ask(hands, "up/b")
+    if end == "fail":
+        hands.fail(first, failure(FailureKind.CLIENT_ERROR, retryable=False))
+    else:
+        {"succeed": hands.succeed, "leave": hands.leave}[end](first)
+    assert second.state is TicketState.IN_FLIGHT
+    assert hands.granted == [second]
+
+
+def test_each_lane_gets_as_much_as_the_others() -> None:
+    """One that asks for much more than the others gets no more of the upstream, and what they leave."""
+    hands = several(6, slots=6)
+    greedy = [ask(hands, "up/a") for _ in range(30)]
+    others = [ask(hands, key) for key in KEYS[1:] for _ in range(4)]
+    for ticket in greedy[:6]:
+        hands.succeed(ticket)
+    for _ in range(2):
+        assert in_flight(hands) == dict.fromkeys(KEYS, 2)
+        for ticket in [each for each in others if each.state is TicketState.IN_FLIGHT]:
+            hands.succeed(ticket)
+    assert in_flight(hands) == {"up/a": 6, "up/b": 0, "up/c": 0}
+
+
+def test_turns_with_a_single_place() -> None:
+    """Lanes take turns though each has nothing in flight when the place comes free."""
+    hands = several(1)
+    for key in KEYS * 3:
+        ask(hands, key)
+    order = []
+    for _ in range(9):
+        (in_flight,) = [t for a in hands.scheduler.agents.values() for t in a.tickets.values() if not t.waiting]
+        order.append(in_flight.request.lane)
+        hands.succeed(in_flight)
+    assert order == [*KEYS] * 3
+
+
+def test_a_lane_that_is_held_by_something_else_leaves_its_turn() -> None:
+    """A pause of one key isn't the others'."""
+    hands = several(1)
+    first, held, free = ask(hands, "up/a"), ask(hands, "up/b"), ask(hands, "up/c")
+    hands.scheduler.lanes["up/b"].pause(hands.now, 30.0, "429")
+    hands.succeed(first)
+    assert (held.waiting, free.waiting) == (True, False)
+    hands.succeed(free)
+    hands.wait(30.0)
+    assert not held.waiting
+
+
+def test_it_is_shown_as_a_gate() -> None:
+    """A slot of the lane's is free, but none of the upstream's; how long that takes is unknown."""
+    hands = several(1)
+    ask(hands, "up/a")
+    waiting, behind = ask(hands, "up/b"), ask(hands, "up/a")
+    states = {state.lane: state for state in hands.scheduler.sample(hands.now).lanes}
+    assert states["up/b"].upcoming == (Hold(waiting.id, "upstream", None, None),)
+    assert [hold.gate for hold in states["up/a"].upcoming] == ["upstream"]
+    assert (states["up/b"].upstream_active, states["up/b"].upstream_limit) == (1, 1)
+    hands.apply(PauseAdmissions(True))
+    states = {state.lane: state for state in hands.scheduler.sample(hands.now).lanes}
+    assert [hold.gate for hold in states["up/a"].upcoming] == ["paused"]
+    assert behind.waiting
+
+
+def test_a_full_lane_is_shown_first() -> None:
+    """Where neither it nor the upstream has a slot."""
+    hands = several(1, slots=1)
+    ask(hands, "up/a")
+    waiting = ask(hands, "up/a")
+    states = {state.lane: state for state in hands.scheduler.sample(hands.now).lanes}
+    assert [(hold.ticket, hold.gate) for hold in states["up/a"].upcoming] == [(waiting.id, "slot")]
+
+
+def test_it_goes_with_the_concurrency_limit() -> None:
+    """Where that is switched off, so is this."""
+    hands = several(1, config=SchedulerConfig(admission=False))
+    assert [ask(hands, key).state for key in KEYS] == [TicketState.IN_FLIGHT] * 3
+
+
+@settings(max_examples=examples(60), deadline=None, derandomize=True)
+@given(st.lists(st.tuples(st.sampled_from(["ask", "end", "fail", "leave"]), st.integers(0, 20)), max_size=60))
+def test_never_more_and_never_idle(steps: list[tuple[str, int]]) -> None:
+    """Whatever happens: no more in flight than there may be, and no place stays empty while a lane could take it."""
+    hands = several(2, slots=2)
+    tickets: list[Ticket] = []
+    for what, number in steps:
+        open_ones = [ticket for ticket in tickets if ticket.state is not TicketState.DONE]
+        sent = [ticket for ticket in open_ones if ticket.state is TicketState.IN_FLIGHT]
+        if what == "ask":
+            tickets.append(ask(hands, KEYS[number % 3], f"agent-{number % 5}"))
+        elif what == "leave" and open_ones:
+            hands.leave(open_ones[number % len(open_ones)])
+        elif what == "fail" and sent:
+            hands.fail(sent[number % len(sent)], failure(FailureKind.CLIENT_ERROR, retryable=False))
+        elif what == "end" and sent:
+            hands.succeed(sent[number % len(sent)])
+        hands.wait(0.1)
+        active = sum(in_flight(hands).values())
+        waiting = sum(lane.queue.waiting for lane in hands.scheduler.lanes.values())
+        assert active <= 2
+        assert active == 2 or not waiting

@@ -1,7 +1,8 @@
-"""Files that appear whole or not at all, and what a kill in between leaves."""
+"""Files that appear whole or not at all, what a kill in between leaves, and whether a process holds a file's lock."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from hivemind.settings.write import draft, write
 from hivemind.store.atomic import DRAFT_OLD_S, written_whole
+from hivemind.store.locks import is_locked
 from hivemind.store.token_file import Note, write_note
 
 
@@ -50,3 +52,21 @@ def test_a_write_that_fails_changes_nothing(tmp_path: Path) -> None:
         raise OSError(28, "full")  # as the system raises it, without a name
     assert caught.value.filename == str(path)
     assert (path.read_text(), os.listdir(tmp_path)) == ("before", ["file"])
+
+
+def test_a_lock(tmp_path: Path) -> None:
+    """Asking for it takes nothing from the one that holds it, and a file that isn't there is nobody's."""
+    path = tmp_path / "lock"
+    assert not is_locked(path)
+    with path.open("wb") as file:
+        assert not is_locked(path)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        assert is_locked(path)
+        assert is_locked(path)
+    assert not is_locked(path)
+
+
+def test_what_cannot_be_told(tmp_path: Path) -> None:
+    """It isn't taken for free: what runs would be taken for lost."""
+    with pytest.raises(OSError, match="no regular file"):
+        is_locked(tmp_path)

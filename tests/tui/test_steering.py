@@ -1,4 +1,4 @@
-"""Commands on their way: in order, with the reason where one is refused, and taken back as a whole."""
+"""Commands on their way: in order, in a few words, with the reason where one is refused, and taken back as a whole."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from typing import get_args
 
 import pytest
+from tui.graph import processes
 from tui.kit import press, room, screen, seen
-from tui.worlds import FakeSource, world
+from tui.worlds import LANE, FakeSource, world
 
 from hivemind.records import replace
+from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.commands import Command, CutRequest, Drain, PauseAgent, Rejected, SetCircuit, Tune
+from hivemind.scheduler.types import Priority
 from hivemind.world.snapshot import HUNG, Line
-from hivemind_tui.commands.queue import Change, CommandQueue, Intent
+from hivemind_tui.commands.queue import LOG_PAGES, Change, CommandQueue, Intent, confirmation, inverse
 from hivemind_tui.state.view import View
 
 
@@ -148,3 +152,111 @@ async def test_what_may_become_of_a_hung_request(begun: bool) -> None:
         assert ("retry it" in seen(pilot, "overlay")) is not begun
         await press(pilot, "r X c" if begun else "r")
     assert source.applied == [CutRequest("alice", slot.ticket, retry=not begun)]
+
+
+AGENTS = replace(View(world()), trail=("agents",))
+WORDS = {
+    cmd.SetPriority("bob", Priority.HIGH): "bob: priority is high now",
+    cmd.PauseAgent("bob", True): "bob: held",
+    cmd.PauseAgent("bob", False): "bob: released",
+    cmd.BoostAgent("bob", 60.0): "bob: critical for 60 s",
+    cmd.BoostAgent("bob", 0.0): "bob: boost ended",
+    cmd.StopAgent("bob\x1b", True): "bob·: stopped",
+    cmd.StopAgent("bob", False): "bob: allowed again",
+    cmd.CutRequest("bob", 7): "bob: request 7 cut, to be sent again",
+    cmd.SetBudget("bob", 50_000): "bob: budget is 50,000 tokens now",
+    cmd.SetBudget("bob", None): "bob: has no budget any more",
+    cmd.SetBudget(None, None, 5.0, "day"): "budget is $5.00 a day now",
+    cmd.CancelTask("lint"): "lint: cancelled",
+    cmd.RetryTask("lint"): "lint: to be tried again",
+    cmd.SetTaskPriority("lint", Priority.HIGH): "lint: priority is high now",
+    cmd.ForgetTasks("nightly"): "tasks of batch nightly forgotten",
+    cmd.Tune("rpm", 0): "rpm is none now",
+    cmd.PinLevel(4.0): "concurrency level fixed at 4",
+    cmd.PinLevel(None): "concurrency level back to AIMD",
+    cmd.SetCircuit("probe"): "circuit lets one probe through",
+    cmd.PauseAdmissions(True): "everything paused",
+    cmd.PauseAdmissions(False): "everything resumed",
+    cmd.Drain(True): "draining: refuses new requests",
+    cmd.Drain(False): "accepts requests again",
+    cmd.ReleaseLane("lane"): "lane: rate limit (Retry-After, used-up windows) ended early",
+    cmd.Acknowledge(): "alerts acknowledged",
+    cmd.Acknowledge("bob"): "bob: alerts acknowledged",
+    cmd.Acknowledge(rule="spend"): "alerts (spend) acknowledged",
+    cmd.AddNote("lunch\x1b"): "note: lunch·",
+}
+
+
+@pytest.mark.parametrize("command", WORDS)
+def test_each_command_has_its_words(command: cmd.Command) -> None:
+    """On a page that doesn't show the log, one line tells what was done."""
+    assert confirmation([command], AGENTS) == WORDS[command]
+
+
+def test_every_command_is_there() -> None:
+    """A new one isn't forgotten here."""
+    runners = {cmd.BeginAgent, cmd.EndAgent, cmd.SubmitTasks, cmd.ClaimTask, cmd.FinishTask}
+    assert {type(command) for command in WORDS} | runners == set(get_args(cmd.Command))
+
+
+def test_several_and_none() -> None:
+    """Of several the first; nothing where nothing was done, or where the page shows it."""
+    both = [cmd.PauseAgent("bob", True), cmd.PauseAgent("eve", True)]
+    assert confirmation(both, AGENTS) == "bob: held, and 1 more"
+    assert confirmation([], AGENTS) == ""
+    for page in LOG_PAGES:
+        assert confirmation(both, replace(AGENTS, trail=(page,))) == ""
+
+
+WORLD = processes()
+UPSTREAM = WORLD.lanes[0].state.upstream
+CASES: list[tuple[cmd.Command, list[cmd.Command]]] = [
+    (cmd.SetPriority("alice", Priority.LOW), [cmd.SetPriority("alice", Priority.NORMAL)]),
+    (cmd.PauseAgent("judy", False), [cmd.PauseAgent("judy", True)]),
+    (cmd.BoostAgent("frank", 0.0), [cmd.BoostAgent("frank", 42.0)]),
+    (cmd.SetBudget("alice", None), [cmd.SetBudget("alice", 500_000, None, "run", "agent")]),
+    (cmd.StopAgent("alice", True), [cmd.StopAgent("alice", False)]),
+    (cmd.Tune("aimd.beta", 0.9, UPSTREAM), [cmd.Tune("aimd.beta", 0.5, UPSTREAM)]),
+    (cmd.Tune("aimd.beta", 0.9), [cmd.Tune("aimd.beta", 0.5, UPSTREAM)]),
+    (cmd.PinLevel(3.0, LANE), [cmd.PinLevel(None, LANE)]),
+    (cmd.SetCircuit("open", LANE), [cmd.SetCircuit("auto", LANE)]),
+    (cmd.PauseAdmissions(True), [cmd.PauseAdmissions(False)]),
+    (cmd.Drain(True), [cmd.Drain(False)]),
+    (cmd.ReleaseLane(LANE), []),
+    (cmd.CutRequest("alice", 12), []),
+    (cmd.SetBudget("dave", 5), [cmd.SetBudget("dave", 2_000_000, 2.5, "run", "subtree")]),
+    (cmd.SetBudget("bob", 5), [cmd.SetBudget("bob")]),
+    (cmd.SetBudget(None, 5), [cmd.SetBudget(None, None, 20.0, "day")]),
+    (cmd.CancelTask("nightly.docs"), [cmd.RetryTask("nightly.docs")]),
+    (cmd.RetryTask("nightly.types"), []),
+    (cmd.SetTaskPriority("nightly.docs", Priority.CRITICAL), [cmd.SetTaskPriority("nightly.docs", Priority.NORMAL)]),
+    (cmd.BeginAgent("alice"), []),
+    (cmd.EndAgent("alice"), []),
+    (cmd.SubmitTasks(()), []),
+    (cmd.ClaimTask("nightly.docs"), []),
+    (cmd.FinishTask("nightly.docs", True), []),
+    (cmd.ForgetTasks("nightly"), []),
+    (cmd.Acknowledge("alice"), []),
+    (cmd.AddNote("new prompt"), []),
+    (cmd.SetPriority("nobody", Priority.LOW), []),
+]
+
+
+@pytest.mark.parametrize(("command", "back"), CASES, ids=lambda case: type(case).__name__)
+def test_each_command_has_its_way_back(command: cmd.Command, back: list[cmd.Command]) -> None:
+    """To the value that stood before, not to a default."""
+    assert inverse(command, WORLD) == back
+
+
+def test_no_command_is_forgotten() -> None:
+    """A new command needs a case here, if only to say that nothing undoes it."""
+    assert {type(command) for command, _ in CASES} == set(get_args(cmd.Command))
+
+
+def test_a_forced_circuit_and_a_pinned_level_come_back_as_they_were() -> None:
+    """Not to automatic, where they weren't that before."""
+    lane = WORLD.lanes[0]
+    state = replace(lane.state, circuit="open", circuit_forced=True, pinned=True, level=6.0)
+    forced = replace(WORLD, lanes=(replace(lane, state=state),))
+    assert inverse(cmd.SetCircuit("auto", LANE), forced) == [cmd.SetCircuit("open", LANE)]
+    assert inverse(cmd.PinLevel(None, LANE), forced) == [cmd.PinLevel(6.0, LANE)]

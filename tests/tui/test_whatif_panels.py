@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
 from tui.kit import text
-from tui.trials import BETA, CEILING, LOOKED, PATIENCE, course, outcome
+from tui.trials import BETA, CEILING, LOOKED, PATIENCE, answer, course, outcome
 from tui.worlds import KNOBS, empty_world, world
 
 from hivemind.lab.simulate.overrides import Change
 from hivemind.records import replace
 from hivemind_tui.panels import comparison, knobs
-from hivemind_tui.panels.comparison import sampled
+from hivemind_tui.panels.comparison import FigureRow, figure_rows, sampled
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
 from hivemind_tui.whatif.protocol import Progress
@@ -134,3 +135,42 @@ def test_settings_of_two_upstreams_are_told_apart() -> None:
     long = {f"a-provider-with-a-long-name-{each}": knobs for each, knobs in upstreams.items()}
     many = replace(seven, summary=msgspec.structs.replace(LOOKED, upstreams=long))
     assert "2 upstreams → 7: 5, 10" in drawn("whatif_settings", many, "wide")
+
+
+def row(label: str, **tried: Any) -> FigureRow:
+    return next(each for each in figure_rows(answer(BETA, **tried)) if each.label == label)
+
+
+@pytest.mark.parametrize(
+    ("label", "tried", "difference", "wanted"),
+    [
+        ("wall time", {"wall_s": 640.0}, "-15%", "better"),
+        ("wall time", {"wall_s": 900.0}, "+19%", "worse"),
+        ("wall time", {"wall_s": 751.0}, "-0.4%", "unclear"),
+        ("wall time", {"wall_s": 754.0}, "", "same"),
+        ("retries", {"retries": 3}, "-25", "better"),
+        ("failed", {"failed": 30}, "+27", "worse"),
+        ("dollars", {"dollars": 36.84}, "+100%", "worse"),
+    ],
+)
+def test_each_figure_has_its_verdict(label: str, tried: dict[str, Any], difference: str, wanted: str) -> None:
+    """Shares in percent, small counts in their own unit."""
+    found = row(label, **tried)
+    assert (found.difference, found.verdict) == (difference, wanted)
+
+
+def test_intervals() -> None:
+    """Of the figure and of the difference; an end that is nothing is 0."""
+    found = row("wall time")
+    assert (found.recorded, found.changed, found.interval) == ("12m34s", "10m40s", "10m09s to 11m12s")
+    assert found.difference_interval == "-19% to -11%"
+    assert row("retries", retries=0).difference_interval == "-28 to -26"
+
+
+def test_little_room_keeps_what_matters() -> None:
+    """In their order; agents, wall time and dollars to the last. What there is none of isn't shown."""
+    found = figure_rows(answer(BETA))
+    assert [each.label for each in comparison.fitting_rows(found, 3)] == ["agents finished", "wall time", "dollars"]
+    assert comparison.fitting_rows(found, 99) == found
+    assert comparison.fitting_rows(found, 0) == []
+    assert "refused" not in [each.label for each in found]

@@ -1,4 +1,4 @@
-"""Views of agents are kept, and made anew only where more than times changed."""
+"""Views of a world that goes on: kept where only times changed, and the same wherever it follows a proxy."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from world.kit import LANE, arrived, budget, finished, granted, sampled, told
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Usage
 from hivemind.world.agents import AgentFold
+from hivemind.world.alerts import conditions
+from hivemind.world.snapshot import Line
+from hivemind.world.world import PENDING_MOST
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -62,3 +65,46 @@ def test_an_event_about_an_agent_shows() -> None:
         world.apply(event)
         kept, world._agents["ann"].kept = world.snapshot(4.0), None
         assert world.snapshot(4.0) == kept
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_applied_later_shows_the_same(seed: int) -> None:
+    """In steps of any size, looked at now and then."""
+    draw, events = Random(seed), History().after(randomly(seed, 300))
+    each, following = told(price=price), told(price=price)
+    told_at: tuple[list[Line], list[Line]] = [], []
+    each.on_line, following.on_line = (lines.append for lines in told_at)
+    while events:
+        count = draw.randrange(1, 9)
+        step, events = events[:count], events[count:]
+        following.follow(step)
+        for event in step:
+            each.apply(event)
+        assert told_at[0] == told_at[1]
+        if draw.random() < 0.2:
+            at = step[-1].at
+            assert following.snapshot(at) == each.snapshot(at)
+            assert following.requests(0, at) == each.requests(0, at)
+            assert following.gauges() == each.gauges()
+            assert following.keep(at) == each.keep(at)
+            whole, notable = each.snapshot(at), following.snapshot(at, notable=True)
+            assert [*conditions(notable, whole.alert_limits)] == [*conditions(whole, whole.alert_limits)]
+
+
+def test_a_retried_request_is_told_at_once() -> None:
+    """Its line is worth one; that of an ordinary answer isn't there."""
+    world = told()
+    lines: list[Line] = []
+    world.on_line = lines.append
+    world.follow([granted(1), finished(1)])
+    assert not lines
+    world.follow([finished(2, attempts=2)])
+    assert [line.tag for line in lines] == ["retried"]
+
+
+def test_little_is_left_to_be_applied() -> None:
+    """Looking at the world never takes long, however much happened since."""
+    world = told()
+    for number in range(10 * PENDING_MOST):
+        world.follow([granted(number)])
+        assert len(world._pending) < PENDING_MOST

@@ -1,17 +1,21 @@
-"""A world that was written down, and gone on from."""
+"""A world that was written down, and gone on from; and the line of a journal that tells how it stands."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import msgspec
+import pytest
 from examples import examples
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from lab.kit import request
 from world.histories import OPS, History, Op, price, randomly
 from world.kit import arrived, granted, hold, state, told
 
-from hivemind.journal.codec import event_of, line_of
+from hivemind.journal.codec import BadLine, event_of, line_of
+from hivemind.journal.write import writer
+from hivemind.journal.write.writer import carried_line
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Usage
 from hivemind.world.snapshot import RequestDetail
@@ -126,3 +130,39 @@ def test_a_level_without_a_limit_comes_back_as_one() -> None:
     fresh.restore(written(held.keep(1.0)))
     assert_alike(held, fresh, 1.5)
     assert "no limit" in open_ones(fresh, 1.5)[0].decisions[-1].text
+
+
+@given(st.lists(STEPS, max_size=80), st.floats(0, 1), st.integers(1, 5))
+@settings(
+    max_examples=examples(100),
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+def test_the_same_line_in_pieces(
+    monkeypatch: pytest.MonkeyPatch, ops: Sequence[Op], share: float, at_once: int
+) -> None:
+    """As it is made of the whole at once, whatever happens before it is made."""
+    monkeypatch.setattr(writer, "AT_ONCE", at_once)
+    events = History().after(ops)
+    now = round(share * len(events))
+    world = told(*events[:now], price=price)
+    at = events[now - 1].at if now else 0.0
+    whole = line_of(Carried(at, world.keep(at)))
+    taken = world.take(at)
+    for event in events[now:]:
+        world.apply(event)
+    turns: list[None] = []
+    assert carried_line(at, taken, lambda: turns.append(None)) == whole
+    pieces = [len(list(each)) for each in (taken.agent_states(), taken.rest.tickets, taken.task_records())]
+    assert len(turns) == sum(-(-count // at_once) for count in pieces)
+
+
+def test_a_request_in_no_state_that_there_is() -> None:
+    """Such a line is bad, like any that isn't ours, so that no reader fails on it."""
+    world = World(at=0.0, wall=1000.0, address="", upstreams=())
+    world.apply(request(0.0, 1, "x"))
+    line = line_of(Carried(1.0, world.keep(1.0)))
+    assert event_of(line) == Carried(1.0, world.keep(1.0))
+    with pytest.raises(BadLine, match="no state that there is"):
+        event_of(line.replace(b'"state":"queued"', b'"state":"flown"'))
