@@ -92,11 +92,16 @@ async def frame(pilot: Pilot[str]) -> None:
     await settle(pilot)
 
 
-async def press(pilot: Pilot[str], keys: str) -> None:
-    """Press keys, separated by blanks, and let them have their effect. `@ID` runs a command of the palette."""
+async def press(pilot: Pilot[str], keys: str, until: Callable[[], bool] | None = None) -> None:
+    """Press keys, separated by blanks, and let them have their effect. `@ID` runs a command of the palette.
+
+    `until`: what a thread, a process or a timer brings about after them.
+    """
     for key in keys.split():
         await at_once(pilot, key)
         await settle(pilot)
+    if until is not None:
+        await wait_until(pilot, until)
 
 
 async def at_once(pilot: Pilot[str], keys: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 from tui.graph import processes
-from tui.kit import SMALLEST, TERMINAL, frame, press, room, screen, seen, settle, wait_until, whole_screen
+from tui.kit import SMALLEST, TERMINAL, frame, press, room, screen, seen, settle, whole_screen
 from tui.requests import requests_of
 from tui.worlds import LANE, FakeSource, busy_source, empty_world, world
 
@@ -79,8 +79,7 @@ async def test_a_frozen_view_stands_still_and_commands_go_through() -> None:
         assert "VIEW FROZEN" in seen(pilot, "header")
         assert "alice" in seen(pilot, "agents")
         assert source.applied == [PauseAdmissions(True)]
-        await press(pilot, "v")
-        await wait_until(pilot, lambda: "alice" not in seen(pilot, "agents"))
+        await press(pilot, "v", until=lambda: "alice" not in seen(pilot, "agents"))
 
 
 async def test_the_mouse_selects_opens_sorts_and_turns_pages() -> None:

@@ -50,8 +50,7 @@ async def test_a_live_room_takes_pictures_and_writes_the_report(tmp_path: Path) 
     journal = write(tmp_path)
     source = FakeSource(replace(world(), recording=RecordingView(str(journal), 1, 0, "")))
     async with screen(source, folder=tmp_path) as pilot:
-        await press(pilot, "@picture")
-        await wait_until(pilot, lambda: bool([*tmp_path.glob("hivemind-*.svg")]))
+        await press(pilot, "@picture", until=lambda: bool([*tmp_path.glob("hivemind-*.svg")]))
         await press(pilot, "@report")
         await wait_until(pilot, lambda: any(journal.stem in text and "written" in text for text in said(pilot)))
         assert (tmp_path / f"{journal.stem}.html").exists()
@@ -76,8 +75,7 @@ async def test_journals_are_listed_and_one_is_played_back(tmp_path: Path) -> Non
     for terminal in (False, True):
         async with screen(FakeSource(recorded)) as pilot:
             room(pilot).has_terminal = terminal
-            await press(pilot, "g")
-            await wait_until(pilot, lambda: room(pilot).palette.is_open)
+            await press(pilot, "g", until=lambda: room(pilot).palette.is_open)
             assert re.search(r"demo \S+, \d+ agents, \d+ requests", seen(pilot, "palette"))
             await pilot.press("enter")
             assert terminal or f"in a terminal: hivemind-tui --replay {journal.stem}" in said(pilot)[-1]

@@ -273,8 +273,7 @@ async def test_what_was_tuned_is_written_after_a_look() -> None:
         await wait_until(pilot, lambda: "was 0.5" not in seen(pilot, "knobs"))
         await press(pilot, "W")
         assert len(source.written) == 1
-        await press(pilot, "enter 0 . 6 enter")
-        await wait_until(pilot, lambda: "was 0.7" in seen(pilot, "knobs"))
+        await press(pilot, "enter 0 . 6 enter", until=lambda: "was 0.7" in seen(pilot, "knobs"))
         source.file = replace(source.file, after=source.file.before)
         await press(pilot, "W")
         assert said(pilot)[-1] == "hivemind.toml has these values already"
@@ -339,8 +338,7 @@ async def test_the_demo_takes_the_place_of_the_empty_proxy() -> None:
     async with screen(FakeSource(empty_world()), start_demo=start) as pilot:
         await press(pilot, "1 d")
         assert asked == []
-        await press(pilot, "0 d")
-        await wait_until(pilot, lambda: room(pilot).view.page == "overview" and bool(room(pilot).view.agents))
+        await press(pilot, "0 d", until=lambda: room(pilot).view.page == "overview" and bool(room(pilot).view.agents))
         await press(pilot, "p")
         assert demo.applied == [PauseAdmissions(True)]
         assert asked == ["demo"]

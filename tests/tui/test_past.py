@@ -71,8 +71,7 @@ async def on_day(tmp_path: Path, size: tuple[int, int] = SMALL) -> AsyncIterator
 async def test_the_cost_of_the_last_hour_is_some_keys_away(tmp_path: Path, size: tuple[int, int], keys: str) -> None:
     """By agent, sorted, with what it is the cost of; of what was used before nothing is shown."""
     async with on_day(tmp_path, size) as (pilot, _):
-        await press(pilot, keys)
-        await wait_until(pilot, lambda: "agent-29" in seen(pilot, "costs"))
+        await press(pilot, keys, until=lambda: "agent-29" in seen(pilot, "costs"))
         shown = seen(pilot, "costs")
         assert "Cost by agent" in shown
         assert "last 1 h" in shown
@@ -111,25 +110,21 @@ async def test_one_key_cycles_the_span_of_curves_and_another_the_groups(tmp_path
     async with on_day(tmp_path, WIDE) as (pilot, past):
         before = seen(pilot, "curve")
         for span in ("1 h", "8 h", "24 h"):
-            await press(pilot, "H")
-            await wait_until(pilot, lambda span=span: f"last {span} ·" in seen(pilot, "curve"))  # type: ignore[misc]
+            await press(pilot, "H", until=lambda span=span: f"last {span} ·" in seen(pilot, "curve"))  # type: ignore[misc]
             assert room(pilot).view.snapshot.vitals.step_s == cast(Past, room(pilot).view.back.answer).step_s
         await press(pilot, "H")
         assert seen(pilot, "curve") == before
         await pilot.resize_terminal(*SMALL)
         assert "last" not in seen(pilot, "vitals")
-        await press(pilot, "H")
-        await wait_until(pilot, lambda: " last 1 h  req" in seen(pilot, "vitals"))
+        await press(pilot, "H", until=lambda: " last 1 h  req" in seen(pilot, "vitals"))
         await press(pilot, "H H H")
         await pilot.resize_terminal(*WIDE)
-        await press(pilot, "8 8 8")
-        await wait_until(pilot, lambda: "Cost by tree" in seen(pilot, "costs"))
+        await press(pilot, "8 8 8", until=lambda: "Cost by tree" in seen(pilot, "costs"))
         for _ in SPANS:
             await press(pilot, "H")
         assert [question.span for question in past.asked[:3]] == ["1 h", "8 h", "24 h"]
         assert {question.span for question in past.asked} == {*SPANS}
-        await press(pilot, "8 H")
-        await wait_until(pilot, lambda: "agent-22" in seen(pilot, "costs"))  # 8 h
+        await press(pilot, "8 H", until=lambda: "agent-22" in seen(pilot, "costs"))  # 8 h
         await press(pilot, "j enter")
         assert room(pilot).view.page == "cost"  # the world has no such agent any more
         await press(pilot, "s s y")
@@ -152,8 +147,7 @@ async def test_changes_and_alerts_of_a_day_stay_in_the_log(tmp_path: Path) -> No
     source.become(replace(source.snapshot(), lines=(memory,)))
     async with screen(source, WIDE) as pilot:
         room(pilot).past = Here()
-        await press(pilot, ": m y space c h a n g e s enter")
-        await wait_until(pilot, lambda: "bob died" in seen(pilot, "log"))
+        await press(pilot, ": m y space c h a n g e s enter", until=lambda: "bob died" in seen(pilot, "log"))
         shown = seen(pilot, "log")
         assert "changes and alerts · last 24 h" in shown
         assert "this morning" in shown
@@ -170,8 +164,7 @@ async def test_without_a_journal_one_line_says_how_to_have_one() -> None:
         (told,) = said(pilot)
         assert "journal.enabled" in told
         assert room(pilot).view.back.curves == "10 min"
-        await press(pilot, "8")
-        await wait_until(pilot, lambda: "journal.enabled" in seen(pilot, "costs"))
+        await press(pilot, "8", until=lambda: "journal.enabled" in seen(pilot, "costs"))
 
 
 async def test_of_another_machines_journal_a_line_says_what_reads_it_there(tmp_path: Path) -> None:
@@ -200,10 +193,8 @@ async def test_progress_is_shown_and_another_span_ends_it(tmp_path: Path) -> Non
 
     async with screen(proxy(day(tmp_path), 29.9 * HOUR_S), SMALL) as pilot:
         room(pilot).past = Slow()
-        await press(pilot, "8")
-        await wait_until(pilot, lambda: "reading the journal, 37%" in seen(pilot, "costs"))
-        await press(pilot, "H")
-        await wait_until(pilot, lambda: "last 8 h" in seen(pilot, "costs"))
+        await press(pilot, "8", until=lambda: "reading the journal, 37%" in seen(pilot, "costs"))
+        await press(pilot, "H", until=lambda: "last 8 h" in seen(pilot, "costs"))
         assert ended == ["1 h"]
 
 

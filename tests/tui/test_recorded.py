@@ -64,15 +64,12 @@ async def test_the_screen_on_a_real_journal(tmp_path: Path) -> None:
         async with piloted(app, (160, 45)) as pilot:
             await settle(pilot)
             await wait_until(pilot, lambda: app.view.playback is not None and app.view.playback.mark_count == 6)
-            await press(pilot, "n n n n")
-            await wait_until(pilot, lambda: app.view.snapshot.at == pytest.approx(AT + 62.1))
+            await press(pilot, "n n n n", until=lambda: app.view.snapshot.at == pytest.approx(AT + 62.1))
             await wait_until(pilot, lambda: "bob: it broke; passed on to the agent" in seen(pilot, "timeline"))
             assert app.view.snapshot.totals.failed == 1
-            await press(pilot, "left")
-            await wait_until(pilot, lambda: app.view.snapshot.at == pytest.approx(AT + 61.1))
+            await press(pilot, "left", until=lambda: app.view.snapshot.at == pytest.approx(AT + 61.1))
             assert app.view.snapshot.totals.failed == 0
-            await press(pilot, "end")
-            await wait_until(pilot, lambda: app.view.snapshot.totals.requests == 36)
+            await press(pilot, "end", until=lambda: app.view.snapshot.totals.requests == 36)
             await wait_until(pilot, lambda: "the end" in seen(pilot, "timeline"))
     finally:
         player.close()
@@ -96,12 +93,10 @@ async def test_a_key_leads_to_a_clients_next_refusal(tmp_path: Path) -> None:
         await wait_until(pilot, lambda: app.recording.playback().mark_count == 5)
         assert len(app.recording.of_kind("rate_limited")) == 5
         first, second, *_ = app.recording.playback().marks
-        await press(pilot, "n")
-        await wait_until(pilot, lambda: app.view.snapshot.at == pytest.approx(first.at))
+        await press(pilot, "n", until=lambda: app.view.snapshot.at == pytest.approx(first.at))
         await wait_until(pilot, lambda: "429" in seen(pilot, "timeline"))
         assert app.view.snapshot.totals.failed == 0
-        await press(pilot, "n")
-        await wait_until(pilot, lambda: app.view.snapshot.at == pytest.approx(second.at))
+        await press(pilot, "n", until=lambda: app.view.snapshot.at == pytest.approx(second.at))
 
 
 async def test_what_a_recording_does_not_hold_is_no_zero(tmp_path: Path) -> None:
@@ -109,33 +104,27 @@ async def test_what_a_recording_does_not_hold_is_no_zero(tmp_path: Path) -> None
     path = tmp_path / "moments.csv"
     path.write_text("when\n1795941922\n1795941923\n")
     async with room_on(path, tmp_path / "state", "start=when") as (pilot, _):
-        await press(pilot, "end")
-        await wait_until(pilot, lambda: "2 requests" in seen(pilot, "header"))
+        await press(pilot, "end", until=lambda: "2 requests" in seen(pilot, "header"))
         assert "tokens and cost not recorded" in seen(pilot, "header")
         assert "$" not in seen(pilot, "header") + seen(pilot, "vitals")
         assert "tokens" not in seen(pilot, "vitals").lower()
         await wait_until(pilot, lambda: "The recording doesn't hold rate limits." in seen(pilot, "windows"))
-        await press(pilot, "2")
-        await wait_until(pilot, lambda: "tokens not recorded" in " ".join(seen(pilot, "agent-card").split()))
+        await press(pilot, "2", until=lambda: "tokens not recorded" in " ".join(seen(pilot, "agent-card").split()))
         assert "waited" not in seen(pilot, "agent-card")
         assert not {"OUT", "COST", "TOKENS"} & {*seen(pilot, "agents").split()}
-        await press(pilot, "3")
-        await wait_until(pilot, lambda: "#" in seen(pilot, "request-card"))
+        await press(pilot, "3", until=lambda: "#" in seen(pilot, "request-card"))
         assert "answer 0s" not in " ".join(seen(pilot, "request-card").split())
-        await press(pilot, "8")
-        await wait_until(pilot, lambda: "The recording doesn't hold tokens." in seen(pilot, "costs"))
+        await press(pilot, "8", until=lambda: "The recording doesn't hold tokens." in seen(pilot, "costs"))
 
 
 @pytest.mark.slow
 async def test_refusals_that_are_not_recorded(tmp_path: Path) -> None:
     """Are no zero: Codex writes of none."""
     async with room_on(SESSIONS / "codex-0.171.0", tmp_path) as (pilot, _):
-        await press(pilot, "end 2")
-        await wait_until(pilot, lambda: "failed attempts" in seen(pilot, "agent-card"))
+        await press(pilot, "end 2", until=lambda: "failed attempts" in seen(pilot, "agent-card"))
         assert not {"FAIL", "RETRIED"} & {*seen(pilot, "agents").split()}
         assert "failed" not in seen(pilot, "header")
-        await press(pilot, "3")
-        await wait_until(pilot, lambda: "TOTAL" in seen(pilot, "requests"))
+        await press(pilot, "3", until=lambda: "TOTAL" in seen(pilot, "requests"))
         assert "WAITED" not in seen(pilot, "requests")
 
 
@@ -148,7 +137,6 @@ async def test_a_journal_that_vanishes(tmp_path: Path) -> None:
         async with piloted(app, (160, 45)) as pilot:
             await settle(pilot)
             path.unlink()
-            await press(pilot, "end home @turn_far_up")
-            await wait_until(pilot, lambda: "can't be read any more" in seen(pilot, "header"))
+            await press(pilot, "end home @turn_far_up", until=lambda: "can't be read any more" in seen(pilot, "header"))
     finally:
         player.close()

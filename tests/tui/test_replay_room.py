@@ -248,8 +248,7 @@ async def test_pictures_are_written_and_never_over_others(tmp_path: Path) -> Non
         name = "20261121-140000-8765-140001"
         await wait_until(pilot, lambda: (tmp_path / f"{name}.svg").exists())
         await written(app)
-        await press(pilot, "@picture")
-        await wait_until(pilot, lambda: (tmp_path / f"{name}-2.svg").exists())
+        await press(pilot, "@picture", until=lambda: (tmp_path / f"{name}-2.svg").exists())
         await written(app)
         assert "REPLAY" in (tmp_path / f"{name}.svg").read_text("utf-8").replace("&#160;", " ")
 

@@ -137,8 +137,7 @@ async def test_a_scenario_file_is_taken(tmp_path: Path, monkeypatch: pytest.Monk
         assert "none: No such file or directory" in whole_screen(pilot)
         await press(pilot, "ctrl+u e v e n i n g full_stop t o m l enter")
         assert "limits  x2" in seen(pilot, "whatif-settings")
-        await press(pilot, "enter")
-        await wait_until(pilot, lambda: room(pilot).view.what_if.outcome is not None)
+        await press(pilot, "enter", until=lambda: room(pilot).view.what_if.outcome is not None)
         (asked,) = [each for each in made.asked if isinstance(each, Simulate)]
         assert list(map(str, asked.changes)) == ["max_concurrency=8", "provider.limits=x2"]
 
@@ -170,8 +169,7 @@ async def test_escape_cancels_and_the_page_is_left_with_it(tmp_path: Path) -> No
         assert "esc cancel" in seen(pilot, "footer")
         await press(pilot, "enter")
         assert said(pilot) == ["a simulation is running; esc cancels it"]
-        await press(pilot, "escape")
-        await wait_until(pilot, lambda: made.cancelled == 1)
+        await press(pilot, "escape", until=lambda: made.cancelled == 1)
         assert "simulating" not in seen(pilot, "comparison")
         assert room(pilot).view.page == "whatif"
         await press(pilot, "enter 3")
@@ -234,8 +232,7 @@ async def test_it_is_applied_and_written(tmp_path: Path) -> None:
     """w in the question writes the knobs too, after a look at the file; W writes alone."""
     source = live(write(tmp_path))
     async with on_page(source, SMALL) as (pilot, _):
-        await press(pilot, "j j j j @other 0 . 7 enter A w")
-        await wait_until(pilot, lambda: "+beta = 0.7" in seen(pilot, "overlay"))
+        await press(pilot, "j j j j @other 0 . 7 enter A w", until=lambda: "+beta = 0.7" in seen(pilot, "overlay"))
         assert source.applied == [Tune("aimd.beta", 0.7)]
         await press(pilot, "y")
         assert (source.drafted, source.written) == ({"aimd.beta": 0.7}, [source.file])
