@@ -18,11 +18,13 @@ SIZE = 4 * (400 - FIRST_OUTPUT)
 """Of a request that is estimated at four hundred tokens."""
 
 
-def known(lane: LaneConfig | None = None) -> Hands:
-    """Agent a was seen, and has used nothing yet."""
+def known(budget: SetBudget | None = None, lane: LaneConfig | None = None) -> Hands:
+    """Agent a was seen, and has used nothing yet; then the budget is set."""
     hands = Hands(lane or lane_config(slots=50))
     hands.leave(hands.arrive("a"))
     hands.log.clear()
+    if budget is not None:
+        hands.apply(budget)
     return hands
 
 
@@ -61,8 +63,7 @@ def gates(hands: Hands) -> list[str]:
 @pytest.mark.parametrize("real", [100, 400, 900])
 def test_fifty_at_once_overshoot_by_no_more_than_was_in_flight(real: int) -> None:
     """Whatever they turn out to use: as many are sent as might use the budget up, and never more than that."""
-    hands = known()
-    hands.apply(SetBudget("a", 3000))
+    hands = known(SetBudget("a", 3000))
     tickets = ask(hands, 50)
     agent = hands.scheduler.agents["a"]
     assert len(in_flight(tickets)) == 7
@@ -85,8 +86,7 @@ def test_fifty_at_once_overshoot_by_no_more_than_was_in_flight(real: int) -> Non
 
 def test_what_waits_for_it_is_left_out_of_the_order() -> None:
     """It isn't refused while a request is in flight that could turn out smaller, and others aren't kept by it."""
-    hands = known()
-    hands.apply(SetBudget("a", 700))
+    hands = known(SetBudget("a", 700))
     tickets = ask(hands, 4)
     assert len(in_flight(tickets)) == 1
     assert gates(hands) == ["budget", "budget", "budget"]
@@ -98,8 +98,7 @@ def test_what_waits_for_it_is_left_out_of_the_order() -> None:
 
 def test_when_all_is_used_and_nothing_is_in_flight_the_rest_is_refused() -> None:
     """In the queue and between two attempts, and whatever comes; the text can tell both numbers."""
-    hands = known()
-    hands.apply(SetBudget("a", 1200))
+    hands = known(SetBudget("a", 1200))
     first, second, third = ask(hands, 3)
     hands.lane.retries.failure_share = 1.0
     hands.scheduler.fail(hands.now, second, failure(), Usage(40, 0, 0, 10))
@@ -116,8 +115,7 @@ def test_when_all_is_used_and_nothing_is_in_flight_the_rest_is_refused() -> None
 
 def test_an_attempt_that_used_it_up_is_not_tried_again() -> None:
     """Wasted tokens count too; the ticket's own wait for its retry ends at once."""
-    hands = known()
-    hands.apply(SetBudget("a", 500))
+    hands = known(SetBudget("a", 500))
     (ticket,) = ask(hands, 1)
     hands.scheduler.fail(hands.now, ticket, failure(FailureKind.TRUNCATED), Usage(500, 0, 0, 0))
     hands.gather()
@@ -142,8 +140,7 @@ def test_everything_counts_from_the_first_request_on() -> None:
 @pytest.mark.parametrize("tokens", [5000, None])
 def test_more_lets_them_go_at_once(tokens: int | None) -> None:
     """As many as it is good for; without one all of them."""
-    hands = known()
-    hands.apply(SetBudget("a", 400))
+    hands = known(SetBudget("a", 400))
     tickets = ask(hands, 20)
     assert len(in_flight(tickets)) == 1
     hands.apply(SetBudget("a", tokens))
@@ -153,7 +150,7 @@ def test_more_lets_them_go_at_once(tokens: int | None) -> None:
 
 def test_less_than_what_is_used_refuses_what_waits() -> None:
     """As soon as nothing is in flight; here at once, since another agent has the slot."""
-    hands = known(lane_config(slots=1))
+    hands = known(lane=lane_config(slots=1))
     hands.succeed(hands.arrive("a"), Usage(1000, 0, 0, 0))
     hands.arrive("b")
     waiting = hands.arrive("a")
@@ -176,8 +173,7 @@ def test_over_several_lanes() -> None:
 
 def test_a_paused_agent_stays_paused() -> None:
     """Raising its budget doesn't resume it, and resuming it doesn't raise its budget."""
-    hands = known()
-    hands.apply(SetBudget("a", 400))
+    hands = known(SetBudget("a", 400))
     tickets = ask(hands, 3)
     hands.apply(PauseAgent("a", True))
     assert gates(hands) == ["budget"] * 2
@@ -190,8 +186,7 @@ def test_a_paused_agent_stays_paused() -> None:
 
 def test_between_two_attempts_it_is_reported_too() -> None:
     """The retry would come first, but what keeps the ticket is its agent's budget."""
-    hands = known()
-    hands.apply(SetBudget("a", 700))
+    hands = known(SetBudget("a", 700))
     tickets = ask(hands, 2)
     hands.lane.retries.failure_share = 1.0
     hands.fail(tickets[0])
@@ -209,8 +204,7 @@ def warnings(hands: Hands) -> list[tuple[int, int | None, bool]]:
 
 def test_two_marks_are_reported_once_a_budget() -> None:
     """At 85 % and when nothing is left; another budget has its own."""
-    hands = known()
-    hands.apply(SetBudget("a", 1000))
+    hands = known(SetBudget("a", 1000))
     for tokens in (849, 1, 100, 40, 10, 5):
         account = hands.scheduler.agents["a"].own
         account.ever = account.ever.plus(Spent(tokens - 1))
@@ -226,8 +220,7 @@ def test_two_marks_are_reported_once_a_budget() -> None:
 
 def test_both_marks_at_once_are_one_word() -> None:
     """That nothing is left."""
-    hands = known()
-    hands.apply(SetBudget("a", 100))
+    hands = known(SetBudget("a", 100))
     (ticket,) = ask(hands, 1)
     hands.succeed(ticket, Usage(400, 0, 0, 0))
     assert warnings(hands) == [(400, 100, True)]
@@ -235,7 +228,7 @@ def test_both_marks_at_once_are_one_word() -> None:
 
 def test_the_command_is_reported_before_its_effects() -> None:
     """Cause before effect, in the order of the events."""
-    hands = known(lane_config(slots=1))
+    hands = known(lane=lane_config(slots=1))
     hands.succeed(hands.arrive("a"), Usage(1000, 0, 0, 0))
     hands.arrive("b")
     hands.arrive("a")
@@ -259,8 +252,7 @@ def test_a_number_of_tokens_that_can_be(tokens: int, given: str) -> None:
 
 def test_before_it_was_seen() -> None:
     """A budget can be set before its agent comes; only an agent without a name can't have one."""
-    hands = known()
-    hands.apply(SetBudget("zoe", 5))
+    hands = known(SetBudget("zoe", 5))
     hands.succeed(hands.arrive("zoe"), Usage(5, 0, 0, 0))
     assert told(hands.arrive("zoe")) == out(5, 5)
     with pytest.raises(Rejected, match="an agent needs a name"):

@@ -7,7 +7,7 @@ from scheduler.driving import Hands, lane_config, request
 
 from hivemind.records import replace
 from hivemind.scheduler.accounts import Period
-from hivemind.scheduler.commands import BeginAgent, EndAgent, Rejected, SetBudget
+from hivemind.scheduler.commands import BeginAgent, Command, EndAgent, Rejected, SetBudget
 from hivemind.scheduler.config import BudgetConfig, SchedulerConfig
 from hivemind.scheduler.events import AgentBegan, BudgetState, PriceUnknown
 from hivemind.scheduler.ticket import Ticket, TicketState
@@ -20,10 +20,12 @@ def dollars(_: str, model: str, usage: Usage) -> float | None:
     return None if model in ("dark", DEAREST) else usage.total / 1000
 
 
-def hands_with(budget: BudgetConfig | None = None, *, max_agents: int = 0) -> Hands:
+def hands_with(*commands: Command, budget: BudgetConfig | None = None, max_agents: int = 0) -> Hands:
     config = SchedulerConfig(budget=budget or BudgetConfig(), max_agents=max_agents)
     hands = Hands(lane_config(slots=50), config=config)
     hands.scheduler.ledger.price_by(dollars)
+    for command in commands:
+        hands.apply(command)
     return hands
 
 
@@ -48,8 +50,7 @@ def states(hands: Hands) -> tuple[BudgetState, ...]:
 
 def test_dollars_hold_like_tokens() -> None:
     """Each is charged with its price; at the ceiling the next one is refused, and more money lets it ask again."""
-    hands = hands_with()
-    hands.apply(SetBudget("a", dollars=1.0))
+    hands = hands_with(SetBudget("a", dollars=1.0))
     use(hands, "a", 999)
     state = refused(use(hands, "a", 1)) or refused(use(hands, "a", 1))
     assert state is not None
@@ -60,8 +61,7 @@ def test_dollars_hold_like_tokens() -> None:
 
 def test_the_ceiling_that_is_reached_first_holds() -> None:
     """A budget may have both."""
-    hands = hands_with()
-    hands.apply(SetBudget("a", tokens=10_000, dollars=0.5))
+    hands = hands_with(SetBudget("a", tokens=10_000, dollars=0.5))
     use(hands, "a", 600)
     assert refused(use(hands, "a", 1)) is not None
     hands.apply(SetBudget("a", tokens=600, dollars=50.0))
@@ -70,8 +70,7 @@ def test_the_ceiling_that_is_reached_first_holds() -> None:
 
 def test_an_estimate_in_dollars_is_set_aside() -> None:
     """Fifty at once on the money for ten: no more are sent than it may be good for."""
-    hands = hands_with()
-    hands.apply(SetBudget("a", dollars=4.0))
+    hands = hands_with(SetBudget("a", dollars=4.0))
     tickets = [hands.arrive("a", size=4 * 144) for _ in range(50)]  # 400 tokens each, by estimate
     assert sum(ticket.state is TicketState.IN_FLIGHT for ticket in tickets) == 10
 
@@ -93,8 +92,7 @@ def test_an_estimate_has_the_price_of_the_tier_that_is_asked_for() -> None:
 
 def test_an_unknown_price_is_said_and_not_taken_for_zero() -> None:
     """Once a model and agent; the tokens are shown beside the dollars, and count in tokens all the same."""
-    hands = hands_with()
-    hands.apply(SetBudget("a", dollars=1.0))
+    hands = hands_with(SetBudget("a", dollars=1.0))
     use(hands, "a", 300, model="dark")
     use(hands, "a", 300, model="dark")
     assert [(event.agent, event.model) for event in hands.seen(PriceUnknown)] == [("a", "dark")]
@@ -121,7 +119,7 @@ def test_an_unknown_price_is_that_of_the_dearest_model() -> None:
     assert how_used(state) == "$0.50 of $1.00 used this run (with 250 tokens by estimate)"
     use(hands, "a", 250, model="dark")
     assert refused(use(hands, "a", 1, model="dark")) is not None
-    hands = hands_with(BudgetConfig(unpriced="count"))
+    hands = hands_with(budget=BudgetConfig(unpriced="count"))
     hands.scheduler.ledger.price_by(price)
     hands.apply(SetBudget("a", dollars=1.0))
     use(hands, "a", 250, model="dark")
@@ -131,7 +129,7 @@ def test_an_unknown_price_is_that_of_the_dearest_model() -> None:
 
 def test_an_unknown_price_can_be_refused() -> None:
     """Where the settings have it so, and only on a budget in dollars."""
-    hands = hands_with(BudgetConfig(unpriced="refuse"))
+    hands = hands_with(budget=BudgetConfig(unpriced="refuse"))
     use(hands, "a", 1, model="dark")
     hands.apply(SetBudget("a", dollars=1.0))
     ticket = use(hands, "a", 1, model="dark")
@@ -163,16 +161,14 @@ def test_a_subtree_shares_one_budget() -> None:
 
 def test_a_childs_use_does_not_count_for_the_agent_alone() -> None:
     """Unless the budget covers its subtree."""
-    hands = hands_with()
-    hands.apply(SetBudget("root", tokens=100))
+    hands = hands_with(SetBudget("root", tokens=100))
     use(hands, "child", 500, parent="root")
     assert use(hands, "root", 1).refusal is None
 
 
 def test_a_budget_that_is_made_to_cover_the_subtree_counts_its_past() -> None:
     """And keeps what it covers when only the amount is changed."""
-    hands = hands_with()
-    hands.apply(SetBudget("root", tokens=100))
+    hands = hands_with(SetBudget("root", tokens=100))
     use(hands, "child", 500, parent="root")
     hands.apply(SetBudget("root", tokens=400, covers="subtree"))
     assert refused(use(hands, "child", 1)) is not None
@@ -198,8 +194,7 @@ def test_a_parent_that_is_known_later_inherits_what_the_child_used() -> None:
 
 def test_the_pool_is_for_all() -> None:
     """Whichever agent uses it up, it is used up for all, and the refusal says so."""
-    hands = hands_with()
-    hands.apply(SetBudget(None, tokens=100))
+    hands = hands_with(SetBudget(None, tokens=100))
     use(hands, "a", 60)
     use(hands, "b", 40)
     state = refused(use(hands, "c", 1))
@@ -213,7 +208,7 @@ def test_the_pool_is_for_all() -> None:
 
 def test_the_smaller_budget_holds_and_is_named() -> None:
     """An agent with plenty of its own stops with the pool, and the other way round."""
-    hands = hands_with(BudgetConfig(pool_tokens=100))
+    hands = hands_with(budget=BudgetConfig(pool_tokens=100))
     hands.apply(SetBudget("a", tokens=1000))
     use(hands, "a", 100)
     state = refused(use(hands, "a", 1))
@@ -231,7 +226,7 @@ def test_the_smaller_budget_holds_and_is_named() -> None:
 
 def test_settings_give_each_agent_a_budget_until_another_is_set() -> None:
     """Taken away by command it stays away, also over a restart's worth of asking."""
-    hands = hands_with(BudgetConfig(tokens=50, per="ever"))
+    hands = hands_with(budget=BudgetConfig(tokens=50, per="ever"))
     use(hands, "a", 50)
     assert refused(use(hands, "a", 1)) is not None
     hands.apply(SetBudget("a"))
@@ -241,9 +236,7 @@ def test_settings_give_each_agent_a_budget_until_another_is_set() -> None:
 
 def test_a_run_begins_with_the_process() -> None:
     """Started anew it may use its budget again, resumed it may not."""
-    hands = hands_with()
-    hands.apply(BeginAgent("a"))
-    hands.apply(SetBudget("a", tokens=50))
+    hands = hands_with(BeginAgent("a"), SetBudget("a", tokens=50))
     use(hands, "a", 50)
     hands.apply(EndAgent("a", 1))
     hands.apply(BeginAgent("a", resumed=True))
@@ -274,9 +267,7 @@ def test_midnight_renews_a_budget_for_the_day_alone(period: str, begins: Period)
 
 def test_a_new_run_renews_budgets_for_a_run_alone() -> None:
     """All agents', and waiting tickets are released."""
-    hands = hands_with()
-    hands.apply(SetBudget("a", tokens=50))
-    hands.apply(SetBudget("b", tokens=50, per="ever"))
+    hands = hands_with(SetBudget("a", tokens=50), SetBudget("b", tokens=50, per="ever"))
     use(hands, "a", 50)
     use(hands, "b", 50)
     hands.scheduler.begin_period(hands.now, "run")

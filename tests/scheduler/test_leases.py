@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from scheduler.driving import LANE, Hands, circuit_lane, failure, lane_config
@@ -20,9 +21,12 @@ TOKENS: WindowKey = ("m", WindowKind.TOKENS)
 JOINING, LEASED, SAFE, ALONE = LeaseState.JOINING, LeaseState.LEASED, LeaseState.SAFE, LeaseState.ALONE
 
 
-def leased(lane: LaneConfig | None = None) -> Hands:
-    """A scheduler whose lanes need leases."""
-    return Hands(lane or lane_config(slots=8, rpm=60), leasing=True)
+def leased(lane: LaneConfig | None = None, **lease: Any) -> Hands:
+    """A scheduler whose lanes need leases, and have this one if it is given."""
+    hands = Hands(lane or lane_config(slots=8, rpm=60), leasing=True)
+    if lease:
+        hands.lease(**lease)
+    return hands
 
 
 def sent(*tickets: Ticket) -> list[bool]:
@@ -41,8 +45,7 @@ def test_nothing_is_granted_without_a_lease() -> None:
 
 def test_a_lease_ends_by_itself() -> None:
     """A process that was suspended grants nothing before it has another one, though no timer has told it yet."""
-    hands = leased()
-    hands.lease(slots=8, level=8, credits={REQUESTS: 5.0}, until=3.0)
+    hands = leased(slots=8, level=8, credits={REQUESTS: 5.0}, until=3.0)
     first = hands.arrive("a")
     hands.wait(3.0)
     late = hands.arrive("b")
@@ -53,8 +56,7 @@ def test_a_lease_ends_by_itself() -> None:
 
 def test_credits_are_spent_once() -> None:
     """Two credits let two requests through, whatever our own limit is; the third waits for a sync."""
-    hands = leased()
-    hands.lease(slots=8, level=8, credits={REQUESTS: 2.0})
+    hands = leased(slots=8, level=8, credits={REQUESTS: 2.0})
     first, second, third = (hands.arrive(f"a{n}") for n in range(3))
     assert sent(first, second, third) == [True, True, False]
     hands.wait(50.0)  # sixty a minute are more than three
@@ -70,8 +72,7 @@ def test_credits_are_spent_once() -> None:
 
 def test_a_sync_is_asked_for_once_a_report() -> None:
     """Only what the last report didn't know of is worth one."""
-    hands = leased()
-    hands.lease(slots=1, level=8, credits={REQUESTS: 9.0})
+    hands = leased(slots=1, level=8, credits={REQUESTS: 9.0})
     in_flight = hands.arrive("a")
     assert not hands.scheduler.short
     hands.arrive("b")
@@ -89,8 +90,7 @@ def test_a_sync_is_asked_for_once_a_report() -> None:
 
 def test_estimates_are_settled_where_they_were_taken() -> None:
     """A refund counts at the second of the grant, an excess when it is known; both move the credits."""
-    hands = leased(lane_config(slots=8, tpm=100_000))
-    hands.lease(slots=8, level=8, credits={TOKENS: 10_000.0})
+    hands = leased(lane_config(slots=8, tpm=100_000), slots=8, level=8, credits={TOKENS: 10_000.0})
     low, high = hands.arrive("a"), hands.arrive("b")
     estimate = low.estimated_input + low.estimated_output
     hands.wait(5.5)
@@ -104,8 +104,7 @@ def test_estimates_are_settled_where_they_were_taken() -> None:
 
 def test_a_request_larger_than_a_window_needs_most_of_it() -> None:
     """As locally: nine tenths of the limit are enough, and the rest is a debt."""
-    hands = leased(lane_config(slots=8, tpm=1000))
-    hands.lease(slots=8, level=8, credits={TOKENS: 899.0})
+    hands = leased(lane_config(slots=8, tpm=1000), slots=8, level=8, credits={TOKENS: 899.0})
     large = hands.arrive(size=8000)
     assert sent(large) == [False]
     assert hands.report().windows[TOKENS].first == 900.0
@@ -116,8 +115,7 @@ def test_a_request_larger_than_a_window_needs_most_of_it() -> None:
 
 def test_credits_that_the_provider_denies_are_given_up() -> None:
     """Others than the fleet have used them. What it gives again later holds, whatever reset the headers stated."""
-    hands = leased(lane_config(slots=8, rpm=100))
-    hands.lease(slots=8, level=8, credits={REQUESTS: 50.0})
+    hands = leased(lane_config(slots=8, rpm=100), slots=8, level=8, credits={REQUESTS: 50.0})
     first = hands.arrive()
     reading = WindowReading(WindowKind.REQUESTS, 100, 1, 30.0)
     hands.scheduler.headers(hands.now, first, (reading,))
@@ -136,8 +134,7 @@ def test_credits_that_the_provider_denies_are_given_up() -> None:
 def test_headers_hold_nobody_without_the_store() -> None:
     """What all proxies used up just before would hold each of them for a minute; the share without the store is safe as
     it is. A window longer than a minute isn't leased, so it holds."""
-    hands = leased(lane_config(slots=8, rpm=100))
-    hands.lease(slots=8, level=8, credits={REQUESTS: 50.0})
+    hands = leased(lane_config(slots=8, rpm=100), slots=8, level=8, credits={REQUESTS: 50.0})
     first = hands.arrive()
     hands.scheduler.headers(hands.now, first, (WindowReading(WindowKind.REQUESTS, 100, 0, 60.0),))
     hands.lease(SAFE, slots=8, level=8, limits={REQUESTS: 3.0})
@@ -150,8 +147,7 @@ def test_headers_hold_nobody_without_the_store() -> None:
 
 def test_spare_credits_are_returned_where_others_are_short() -> None:
     """While nothing is short they harm nobody; then all goes back that isn't wanted here."""
-    hands = leased()
-    hands.lease(slots=8, level=8, credits={REQUESTS: 5.0})
+    hands = leased(slots=8, level=8, credits={REQUESTS: 5.0})
     hands.succeed(hands.arrive())
     kept = hands.report().windows[REQUESTS]
     assert (kept.left, kept.returned) == (4.0, 0.0)
@@ -167,8 +163,7 @@ def test_spare_credits_are_returned_where_others_are_short() -> None:
 
 def test_without_the_store_the_last_minute_counts() -> None:
     """A safe limit holds at once with what was used before, over 61 s."""
-    hands = leased()
-    hands.lease(slots=8, level=8, credits={REQUESTS: 3.0})
+    hands = leased(slots=8, level=8, credits={REQUESTS: 3.0})
     for n in range(3):
         hands.succeed(hands.arrive(f"a{n}"))
     hands.lease(SAFE, slots=4, level=8, limits={REQUESTS: 4.0}, members=3)
@@ -182,8 +177,7 @@ def test_without_the_store_the_last_minute_counts() -> None:
 
 def test_credits_are_void_without_the_store() -> None:
     """What was left is another proxy's by the time that the store is back."""
-    hands = leased()
-    hands.lease(slots=8, level=8, credits={REQUESTS: 30.0})
+    hands = leased(slots=8, level=8, credits={REQUESTS: 30.0})
     hands.succeed(hands.arrive())
     hands.lease(SAFE, slots=4, level=8, limits={REQUESTS: 4.0})
     hands.lease(slots=8, level=8)
@@ -192,8 +186,7 @@ def test_credits_are_void_without_the_store() -> None:
 
 def test_a_window_that_no_safe_lease_names_opens_after_a_minute() -> None:
     """Until then nobody knows what the others used of it; then it is a share of its limit."""
-    hands = leased(lane_config(slots=80, rpm=60))
-    hands.lease(slots=80, level=80)
+    hands = leased(lane_config(slots=80, rpm=60), slots=80, level=80)
     hands.lease(SAFE, slots=80, level=80, members=3)
     tickets = [hands.arrive(f"a{n}") for n in range(20)]
     hands.wait(60.0)
@@ -204,8 +197,7 @@ def test_a_window_that_no_safe_lease_names_opens_after_a_minute() -> None:
 
 def test_congestion_is_reported_once_and_holds_at_once() -> None:
     """One cut for one event, at the lease that was known; the next lease decides what holds then."""
-    hands = leased(lane_config(slots=20))
-    hands.lease(slots=8, level=20, cuts=3)
+    hands = leased(lane_config(slots=20), slots=8, level=20, cuts=3)
     in_flight = [hands.arrive(f"a{n}") for n in range(8)]
     hands.wait(1.0)
     for ticket in in_flight[:4]:
@@ -227,8 +219,7 @@ def test_congestion_is_reported_once_and_holds_at_once() -> None:
 
 def test_growth_is_only_reported() -> None:
     """A full gate with good latencies asks for more; the level moves with the lease."""
-    hands = leased(lane_config(slots=20))
-    hands.lease(slots=1, level=4)
+    hands = leased(lane_config(slots=20), slots=1, level=4)
     for n in range(3):
         ticket = hands.arrive(f"a{n}")
         hands.wait(0.5)
@@ -241,8 +232,7 @@ def test_growth_is_only_reported() -> None:
 
 def test_aimd_moves_within_the_slots_of_a_safe_lease() -> None:
     """Without the store congestion here is met here."""
-    hands = leased(lane_config(slots=20))
-    hands.lease(slots=8, level=20)
+    hands = leased(lane_config(slots=20), slots=8, level=20)
     hands.lease(SAFE, slots=4, level=20, members=3)
     in_flight = [hands.arrive(f"a{n}") for n in range(5)]
     assert sent(*in_flight) == [True] * 4 + [False]
@@ -256,8 +246,7 @@ def test_aimd_moves_within_the_slots_of_a_safe_lease() -> None:
 
 def test_a_pause_holds_for_all_until_one_operator_ends_it() -> None:
     """It is reported until a lease names it; the next one that names none ends it."""
-    hands = leased(lane_config(slots=8))
-    hands.lease(slots=8, level=8)
+    hands = leased(lane_config(slots=8), slots=8, level=8)
     hands.fail(hands.arrive(), failure(FailureKind.RATE_LIMITED, delay_s=20.0))
     hands.lease(slots=8, level=8)  # from before the report
     assert hands.lane.paused_family_until("m") == 20.0
@@ -275,8 +264,7 @@ def test_a_pause_holds_for_all_until_one_operator_ends_it() -> None:
 
 def test_an_operator_ends_a_pause_for_all() -> None:
     """It is told once, and the pause of a lease that was on its way doesn't begin anew."""
-    hands = leased(lane_config(slots=8))
-    hands.lease(slots=8, level=8, pauses={None: 20.0})
+    hands = leased(lane_config(slots=8), slots=8, level=8, pauses={None: 20.0})
     ticket = hands.arrive()
     assert sent(ticket) == [False]
     hands.apply(ReleaseLane(LANE))
@@ -295,8 +283,7 @@ def opened(hands: Hands) -> None:
 
 def test_the_circuit_is_probed_only_where_the_lease_says_so() -> None:
     """The cooldown alone doesn't let a probe through here."""
-    hands = leased(circuit_lane())
-    hands.lease(slots=8, level=8, trips=1)
+    hands = leased(circuit_lane(), slots=8, level=8, trips=1)
     opened(hands)
     report = hands.report()
     assert (report.opened_for_s, report.trips, report.probe_ok) == (10.0, 1, None)
@@ -318,8 +305,7 @@ def test_the_circuit_is_probed_only_where_the_lease_says_so() -> None:
 
 def test_a_probe_that_fails_opens_the_circuit_again() -> None:
     """For all, for another cooldown."""
-    hands = leased(circuit_lane())
-    hands.lease(slots=8, level=8, circuit="probe", trips=2)
+    hands = leased(circuit_lane(), slots=8, level=8, circuit="probe", trips=2)
     hands.fail(hands.arrive(), failure(retryable=False))
     report = hands.report()
     assert (report.probe_ok, report.opened_for_s, report.trips) == (False, 10.0, 2)
@@ -328,8 +314,7 @@ def test_a_probe_that_fails_opens_the_circuit_again() -> None:
 
 def test_a_circuit_that_opens_elsewhere_refuses_here() -> None:
     """Those that may not wait for it are refused at once, as where it opened."""
-    hands = leased(circuit_lane(when_open="refuse"))
-    hands.lease(slots=0, level=8)
+    hands = leased(circuit_lane(when_open="refuse"), slots=0, level=8)
     ticket = hands.arrive()
     hands.lease(slots=8, level=8, circuit="open", trips=1, reopens_in_s=10.0)
     assert ticket.refusal is not None
@@ -338,8 +323,7 @@ def test_a_circuit_that_opens_elsewhere_refuses_here() -> None:
 
 def test_an_operator_holds_the_circuit_and_the_level_for_all() -> None:
     """Commands hold here at once, are reported once, and come back as a lease."""
-    hands = leased(circuit_lane())
-    hands.lease(slots=8, level=8)
+    hands = leased(circuit_lane(), slots=8, level=8)
     hands.apply(SetCircuit("open", None))
     hands.apply(PinLevel(3.0, None))
     hands.lease(slots=8, level=8)
@@ -358,8 +342,7 @@ def test_an_operator_holds_the_circuit_and_the_level_for_all() -> None:
 
 def test_knobs_change_what_is_reported() -> None:
     """A limit set here is told with its source; the level stays that of the lease."""
-    hands = leased()
-    hands.lease(slots=8, level=8, credits={REQUESTS: 5.0})
+    hands = leased(slots=8, level=8, credits={REQUESTS: 5.0})
     hands.arrive()
     hands.apply(Tune("rpm", 30.0))
     hands.apply(Tune("max_concurrency", 2.0))
@@ -371,8 +354,7 @@ def test_knobs_change_what_is_reported() -> None:
 
 def test_what_is_reported_of_requests() -> None:
     """In flight, waiting in line and at work, by class; held agents aren't in line."""
-    hands = leased(lane_config(slots=8))
-    hands.lease(slots=2, level=8)
+    hands = leased(lane_config(slots=8), slots=2, level=8)
     hands.arrive("a", priority=Priority.HIGH)
     hands.arrive("b")
     hands.arrive("b")
@@ -384,8 +366,7 @@ def test_what_is_reported_of_requests() -> None:
 
 def test_credits_of_a_forgotten_window_are_given_back() -> None:
     """It was forgotten with its family, and nothing has stated a limit of it since."""
-    hands = leased()
-    hands.lease(slots=2, level=8, credits={("m", WindowKind.OUTPUT): 3.0})
+    hands = leased(slots=2, level=8, credits={("m", WindowKind.OUTPUT): 3.0})
     assert hands.report().windows["m", WindowKind.OUTPUT].returned == 3.0
 
 
@@ -426,8 +407,7 @@ def test_the_gauges_tell_of_the_lease() -> None:
 
 def test_the_smallest_limit_of_all_counts() -> None:
     """What an outsized request needs follows from the limit in force, which another member may have set."""
-    hands = leased(lane_config(slots=8, tpm=1000))
-    hands.lease(slots=8, level=8, credits={TOKENS: 450.0})
+    hands = leased(lane_config(slots=8, tpm=1000), slots=8, level=8, credits={TOKENS: 450.0})
     ticket = hands.arrive(size=8000)
     assert sent(ticket) == [False]
     hands.lease(slots=8, level=8, in_force={TOKENS: 500.0})
@@ -437,8 +417,7 @@ def test_the_smallest_limit_of_all_counts() -> None:
 
 def test_an_open_circuit_of_the_fleet_lets_requests_wait_for_the_probe() -> None:
     """Only a proxy with waiting requests is told to probe; so once it may be probed nothing is refused."""
-    hands = leased(circuit_lane(when_open="refuse"))
-    hands.lease(slots=8, level=8, circuit="open", trips=1, reopens_in_s=10.0)
+    hands = leased(circuit_lane(when_open="refuse"), slots=8, level=8, circuit="open", trips=1, reopens_in_s=10.0)
     assert hands.arrive().refusal is not None
     hands.wait(10.0)
     hands.lease(slots=8, level=8, circuit="open", trips=1, reopens_in_s=0.0)
@@ -476,8 +455,7 @@ def test_a_lane_without_limits_has_leases_without_limits() -> None:
 
 def test_a_circuit_that_the_fleet_should_have_probed_is_probed_here() -> None:
     """Without the store it is half-open as soon as its cooldown is over, even if that was before."""
-    hands = leased(circuit_lane())
-    hands.lease(slots=8, level=8, circuit="open", trips=1, reopens_in_s=5.0)
+    hands = leased(circuit_lane(), slots=8, level=8, circuit="open", trips=1, reopens_in_s=5.0)
     ticket = hands.arrive()
     hands.wait(8.0)
     hands.lease(SAFE, slots=4, level=8, members=2)
@@ -487,8 +465,7 @@ def test_a_circuit_that_the_fleet_should_have_probed_is_probed_here() -> None:
 
 def test_a_statement_without_a_limit_takes_no_credits() -> None:
     """Some providers state zeros where they don't limit anything; the headers' own window leaves them out too."""
-    hands = leased()
-    hands.lease(slots=8, level=8, credits={REQUESTS: 5.0})
+    hands = leased(slots=8, level=8, credits={REQUESTS: 5.0})
     hands.scheduler.headers(hands.now, hands.arrive(), (WindowReading(WindowKind.REQUESTS, 0, 0, 30.0),))
     assert sent(hands.arrive("b")) == [True]
     assert hands.report().windows[REQUESTS].stated is None
@@ -496,8 +473,7 @@ def test_a_statement_without_a_limit_takes_no_credits() -> None:
 
 def test_credits_given_up_are_not_returned_once_they_are_void() -> None:
     """By then they are another proxy's."""
-    hands = leased(lane_config(slots=8, rpm=100))
-    hands.lease(slots=8, level=8, credits={REQUESTS: 50.0})
+    hands = leased(lane_config(slots=8, rpm=100), slots=8, level=8, credits={REQUESTS: 50.0})
     hands.scheduler.headers(hands.now, hands.arrive(), (WindowReading(WindowKind.REQUESTS, 100, 1, 30.0),))
     hands.lease(SAFE, slots=4, level=8, limits={REQUESTS: 4.0})
     hands.lease(slots=8, level=8, credits={REQUESTS: 1.0})

@@ -7,7 +7,7 @@ import math
 from scheduler.driving import Hands, lane_config
 
 from hivemind.scheduler.accounts import POOL, Budget, Spent
-from hivemind.scheduler.commands import BeginAgent, SetBudget
+from hivemind.scheduler.commands import BeginAgent, Command, SetBudget
 from hivemind.scheduler.config import BudgetConfig
 from hivemind.scheduler.shared_budgets import (
     AccountReport,
@@ -55,15 +55,20 @@ class Member:
         self.hands.gather()
 
 
+def sharing(command: Command) -> tuple[Member, Hands]:
+    """A member and its hands, after a command."""
+    member = Member()
+    member.hands.apply(command)
+    return member, member.hands
+
+
 def states(*tickets: Ticket) -> list[TicketState]:
     return [ticket.state for ticket in tickets]
 
 
 def test_nothing_is_granted_before_the_others_have_been_heard() -> None:
     """An agent without a budget isn't affected, one with a budget waits, and the store is asked at once."""
-    member = Member()
-    hands = member.hands
-    hands.apply(SetBudget("a", 10_000))
+    member, hands = sharing(SetBudget("a", 10_000))
     waits, free = hands.arrive("a"), hands.arrive("b")
     assert states(waits, free) == [TicketState.QUEUED, TicketState.IN_FLIGHT]
     assert member.calls == 2  # for the budget that was decided, and for the request
@@ -79,9 +84,7 @@ def test_nothing_is_granted_before_the_others_have_been_heard() -> None:
 
 def test_what_others_used_counts() -> None:
     """Used up elsewhere, it is refused here, with the sum of all; what waits is refused too."""
-    member = Member()
-    hands = member.hands
-    hands.apply(SetBudget("a", 10_000))
+    member, hands = sharing(SetBudget("a", 10_000))
     waits = hands.arrive("a")
     member.answer(0, elsewhere=10_000)
     assert waits.refusal is not None
@@ -97,9 +100,7 @@ def test_what_others_used_counts() -> None:
 
 def test_a_request_larger_than_the_rest_goes_alone_in_the_fleet() -> None:
     """Only where the store says that no other proxy has one."""
-    member = Member()
-    hands = member.hands
-    hands.apply(SetBudget("a", 100))
+    member, hands = sharing(SetBudget("a", 100))
     large = hands.arrive("a")
     member.answer(100)
     assert states(large) == [TicketState.QUEUED]
@@ -109,9 +110,7 @@ def test_a_request_larger_than_the_rest_goes_alone_in_the_fleet() -> None:
 
 def test_parts_end_with_their_time() -> None:
     """Then the others may have them."""
-    member = Member()
-    hands = member.hands
-    hands.apply(SetBudget("a", 100_000))
+    member, hands = sharing(SetBudget("a", 100_000))
     hands.arrive("a")
     member.answer(100_000)
     hands.now += 99.0
@@ -122,9 +121,7 @@ def test_parts_end_with_their_time() -> None:
 
 def test_an_answer_about_an_earlier_run_is_ignored() -> None:
     """The count has begun anew since the report."""
-    member = Member()
-    hands = member.hands
-    hands.apply(SetBudget("a", 100_000))
+    member, hands = sharing(SetBudget("a", 100_000))
     first = hands.arrive("a")
     member.answer(100_000)
     hands.succeed(first, Usage(10, 0, 0, 10))
@@ -136,9 +133,7 @@ def test_an_answer_about_an_earlier_run_is_ignored() -> None:
 
 def test_a_request_that_gave_up_keeps_no_other_waiting() -> None:
     """The agent's next one may be smaller."""
-    member = Member()
-    hands = member.hands
-    hands.apply(SetBudget("a", 10_000))
+    member, hands = sharing(SetBudget("a", 10_000))
     large = hands.arrive("a", size=20_000)
     small = hands.arrive("a", size=40)
     member.answer(2_000)
@@ -150,9 +145,7 @@ def test_a_request_that_gave_up_keeps_no_other_waiting() -> None:
 
 def test_decisions_travel() -> None:
     """What is decided here is told once; what is decided elsewhere holds, also for an agent that comes later."""
-    member = Member()
-    hands = member.hands
-    hands.apply(SetBudget("a", 500))
+    member, hands = sharing(SetBudget("a", 500))
     hands.apply(SetBudget(None, 900))
     assert member.report().decided == {"a": Budget(500), POOL: Budget(900)}
     assert member.report().decided == {}
