@@ -38,8 +38,7 @@ async def test_waits_for_the_rest(begun: bytes) -> None:
         await direct.send(begun)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(direct.reader.read(1), SILENT_S)
-        await direct.send(WHOLE[len(begun) :])
-        assert (await direct.head())[0] == 200
+        assert (await direct.ask(WHOLE[len(begun) :]))[0] == 200
     assert not upstream.broken
 
 
@@ -82,8 +81,7 @@ async def test_answers(message: str, statuses: tuple[int, ...], echo: bytes | No
         proxying(f"lab={upstream.url}", allowed_hosts=("example.com",)) as proxy,
         raw(proxy.port) as direct,
     ):
-        await direct.send(message.encode("latin-1"))
-        status, headers = await direct.head()
+        status, headers = await direct.ask(message.encode("latin-1"))
         assert status in statuses
         if echo is not None:
             assert await direct.body(headers) == echo

@@ -51,8 +51,7 @@ class Mocked:
 async def good_body(api: Api, stream: bool) -> bytes:
     """The body of an answer without a fault."""
     async with serving(_provider(FaultConfig())) as url, raw(int(url.rpartition(":")[2])) as direct:
-        await direct.send(request(api.path(stream), api.request(stream)))
-        return await direct.body((await direct.head())[1])
+        return await direct.body((await direct.ask(request(api.path(stream), api.request(stream))))[1])
 
 
 MOCKED = [*map(Mocked, Fault), Mocked(Fault.BAD_GATEWAY, edge=True)]

@@ -47,8 +47,7 @@ async def test_drain(tmp_path: Path, number: signal.Signals) -> None:
     async with streaming(tmp_path) as (running, upstream, gate), contextlib.AsyncExitStack() as stack:
         one, two, waiting, new = [await stack.enter_async_context(raw(running.port)) for _ in range(4)]
         for in_flight in (one, two):
-            await in_flight.send(request(MESSAGES, STREAM_BODY))
-            _, headers = await in_flight.head()
+            _, headers = await in_flight.ask(request(MESSAGES, STREAM_BODY))
         await upstream.until(lambda: len(upstream.requests) == 2)
         await waiting.send(request(MESSAGES, PLAIN_BODY))
         async with client() as web:
@@ -59,8 +58,7 @@ async def test_drain(tmp_path: Path, number: signal.Signals) -> None:
         status, said = await waiting.head()
         assert (status, dict(said)[b"x-should-retry"]) == (503, b"true")
         assert b"shutting down" in await waiting.body(said)
-        await new.send(request(MESSAGES, PLAIN_BODY))
-        assert (await new.head())[0] == 503
+        assert (await new.ask(request(MESSAGES, PLAIN_BODY)))[0] == 503
         gate.set()
         for in_flight in (one, two):
             assert await in_flight.body(headers) == b"".join(MESSAGE)
@@ -74,8 +72,7 @@ async def test_drain(tmp_path: Path, number: signal.Signals) -> None:
 async def test_drain_has_an_end(tmp_path: Path) -> None:
     """A stream that outlasts `--drain-s` is cut off, not finished, and the program exits with 0 all the same."""
     async with streaming(tmp_path, "--drain-s", "0.1") as (running, upstream, _), raw(running.port) as in_flight:
-        await in_flight.send(request(MESSAGES, STREAM_BODY))
-        await in_flight.head()
+        await in_flight.ask(request(MESSAGES, STREAM_BODY))
         running.process.send_signal(signal.SIGTERM)
         assert await in_flight.rest() == chunk(b"".join(MESSAGE[:3]))
         assert (await running.ends(None))[0] == 0
@@ -85,8 +82,7 @@ async def test_drain_has_an_end(tmp_path: Path) -> None:
 async def test_second_signal(tmp_path: Path) -> None:
     """A second signal ends it at once, streams or not."""
     async with streaming(tmp_path) as (running, _, _), raw(running.port) as in_flight:
-        await in_flight.send(request(MESSAGES, STREAM_BODY))
-        await in_flight.head()
+        await in_flight.ask(request(MESSAGES, STREAM_BODY))
         running.process.send_signal(signal.SIGTERM)
         async with client() as web:
             health = f"http://127.0.0.1:{running.port}/_health"

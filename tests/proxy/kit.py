@@ -218,6 +218,11 @@ class Raw:
         line, *rest = raw[:-4].split(b"\r\n")
         return int(line.split(b" ")[1]), [(n, v) for n, _, v in (field.partition(b": ") for field in rest)]
 
+    async def ask(self, data: bytes) -> tuple[int, Pairs]:
+        """Write a request, or the rest of one, and return the status and headers of what comes next."""
+        await self.send(data)
+        return await self.head()
+
     async def chunk(self) -> bytes:
         """The next chunk of a chunked body; empty at its end."""
         size = int(await self.reader.readline(), 16)
@@ -283,8 +288,7 @@ async def healths_until(running: Running, done: asyncio.Future[Any]) -> int:
     answered = 0
     async with raw(running.port) as client:
         while not done.done():
-            await client.send(request("/_health", b"", method="GET"))
-            _, headers = await client.head()
+            _, headers = await client.ask(request("/_health", b"", method="GET"))
             await client.body(headers)
             answered += 1
     return answered

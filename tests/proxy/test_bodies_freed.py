@@ -86,8 +86,7 @@ async def test_given_back(way: str, size: int) -> None:
     plays, form = ENDS[way]
     async with between(*plays, retry={"max_attempts": 3}) as (running, upstream), raw(running.port) as direct:
         for _ in range(2):
-            await direct.send(request(MESSAGES, form % (b"x" * size), "x-api-key: k"))
-            _, headers = await direct.head()
+            _, headers = await direct.ask(request(MESSAGES, form % (b"x" * size), "x-api-key: k"))
             with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError, ValueError):
                 await direct.body(headers)
             await given_back(running)
@@ -232,8 +231,7 @@ async def test_a_stream_keeps_little() -> None:
             if number == streams:  # the first ones pay for what all have in common
                 await stack.enter_async_context(traced())
             client = await stack.enter_async_context(raw(running.port))
-            await client.send(request(f"/agent/a{number}{MESSAGES}", STREAM_BODY, "x-api-key: k"))
-            await client.head()
+            await client.ask(request(f"/agent/a{number}{MESSAGES}", STREAM_BODY, "x-api-key: k"))
         gc.collect()
         held = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, "*/hivemind/*")])
     assert sum(each.size for each in held.statistics("filename")) < 17_500 * streams

@@ -95,13 +95,11 @@ async def test_no_room() -> None:
                 assert (status, headers[b"retry-after"], headers[b"connection"]) == (503, b"59", b"close")
                 assert "max_bodies_mb" in message
         async with raw(proxy.port) as small:  # which does fit
-            await small.send(request("/v1/models", b"", method="GET"))
-            assert (await small.head())[0] == 200
+            assert (await small.ask(request("/v1/models", b"", method="GET")))[0] == 200
         first.leave()
         assert (await second.head())[0] == 200
         async with raw(proxy.port) as third:
-            await third.send(request(MESSAGES, body))
-            assert (await third.head())[0] == 200
+            assert (await third.ask(request(MESSAGES, body)))[0] == 200
 
 
 async def test_no_room_for_the_rest() -> None:

@@ -166,8 +166,7 @@ async def test_a_try_after_a_refusal_of_ours_keeps_the_age_of_the_first() -> Non
         clients = [await stack.enter_async_context(raw(proxy.port)) for _ in range(6)]
         began = asyncio.get_running_loop().time()
         for one in clients[:2]:
-            await one.send(request(TARGET, PLAIN_BODY, "x-stainless-timeout: 0.1"))
-            status, headers = await one.head()
+            status, headers = await one.ask(request(TARGET, PLAIN_BODY, "x-stainless-timeout: 0.1"))
             assert status == 503
             await one.body(headers)
         await queued(proxy, clients[0], PLAIN_BODY, AGAIN, depth=1)
@@ -237,8 +236,7 @@ async def test_one_that_a_used_up_window_refused_keeps_its_place() -> None:
     async with serving(playing(play, [ANSWER])) as upstream, proxying(f"anthropic={upstream.url}") as proxy:
         retries = proxy.proxy.app._retries
         async with raw(proxy.port) as client:
-            await client.send(request(TARGET, PLAIN_BODY))
-            assert (await client.head())[0] == 429
+            assert (await client.ask(request(TARGET, PLAIN_BODY)))[0] == 429
         ((since, ended_at),) = retries.unsent.values()
         assert ended_at - since[0] == pytest.approx(9000, abs=30)
         engine, later = proxy.proxy.engine, proxy.proxy.engine.now() + 8000
@@ -247,8 +245,7 @@ async def test_one_that_a_used_up_window_refused_keeps_its_place() -> None:
             mock.patch.object(engine, "arrive", wraps=engine.arrive) as arrive,
         ):
             async with raw(proxy.port) as client:
-                await client.send(request(TARGET, PLAIN_BODY))
-                assert (await client.head())[0] == 200
+                assert (await client.ask(request(TARGET, PLAIN_BODY)))[0] == 200
         assert not retries.unsent
         assert arrive.call_args.args[0].waited_s == pytest.approx(8000, abs=30)
 
@@ -263,8 +260,7 @@ async def test_a_refusal_says_what_bounded_the_wait() -> None:
             "x-hivemind-deadline: 2020-01-01T10:00",
         ):
             async with raw(proxy.port) as client:
-                await client.send(request(TARGET, PLAIN_BODY, header))
-                status, headers = await client.head()
+                status, headers = await client.ask(request(TARGET, PLAIN_BODY, header))
                 found.append((status, json.loads(await client.body(headers))["error"]["message"]))
     span = "must be a span of time (90s, 1h30m), a time of day (18:00), or a date with a time (2026-12-24T18:00)"
     assert found == [
@@ -281,8 +277,7 @@ async def test_a_refusal_says_what_bounded_the_wait() -> None:
     ):
         await first.send(request(TARGET, FIRST))
         await upstream.until(lambda: len(upstream.requests) == 1)
-        await second.send(request("/agent/bob/v1/messages", PLAIN_BODY))
-        status, headers = await second.head()
+        status, headers = await second.ask(request("/agent/bob/v1/messages", PLAIN_BODY))
         text = json.loads(await second.body(headers))["error"]["message"]
     assert status == 503
     assert re.fullmatch(

@@ -73,8 +73,7 @@ async def asked(
 ) -> tuple[int, str]:
     """The status of one request, and the reason if the proxy refused it."""
     async with raw(proxy.port) as direct:
-        await direct.send(request(path, body, *headers, method=method))
-        status, found = await direct.head()
+        status, found = await direct.ask(request(path, body, *headers, method=method))
         if method != "HEAD":
             await direct.body(found)
         return status, dict(found).get(b"x-hivemind-refusal", b"").decode()
@@ -117,8 +116,7 @@ async def test_ambiguous_paths_are_refused() -> None:
     async with serving(playing([ANSWER])) as upstream, proxying(f"lab={upstream.url}/api/v1") as proxy:
         for prefix, path in product(("", "/agent/x", "/to/lab", "/agent/x/to/lab"), AMBIGUOUS):
             async with raw(proxy.port) as direct:
-                await direct.send(request(prefix + path, PLAIN_BODY))
-                status, headers = await direct.head()
+                status, headers = await direct.ask(request(prefix + path, PLAIN_BODY))
                 said = json.loads(await direct.body(headers))["error"]["message"]
             assert status == 400, path
             assert said.startswith("HiveMind: the path must not hold "), path
@@ -200,8 +198,7 @@ async def test_binary_bodies_go_both_ways() -> None:
     async with between([http(200, sound, "content-type: audio/mpeg")]) as (proxy, upstream):
         async with raw(proxy.port, limit=8 << 20) as direct:
             media = "content-type: multipart/form-data; boundary=x"
-            await direct.send(request("/agent/a/v1/audio/transcriptions", body, media))
-            status, headers = await direct.head()
+            status, headers = await direct.ask(request("/agent/a/v1/audio/transcriptions", body, media))
             assert (status, await direct.body(headers)) == (200, sound)
         assert Seen.of(upstream.requests[0]).body == body
         (agent,) = proxy.snapshot().agents
@@ -215,8 +212,7 @@ async def test_unknown_answers_flow_at_once(media: str) -> None:
     first = data(delta="hello")
     async with between([head(media), chunk(first), gate, chunk(b"rest"), b"0\r\n\r\n"]) as (proxy, _):
         async with raw(proxy.port) as direct:
-            await direct.send(request("/v1/threads/runs", b'{"stream":true}'))
-            status, headers = await direct.head()
+            status, headers = await direct.ask(request("/v1/threads/runs", b'{"stream":true}'))
             assert (status, await direct.chunks(len(first))) == (200, first)
             gate.set()
             assert await direct.body(headers) == b"rest"

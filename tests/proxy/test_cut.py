@@ -43,8 +43,7 @@ async def test_an_answer_that_has_begun() -> None:
     """It can't be sent again; cut, it ends in an error event, and its body isn't ended in good order."""
     play: Play = [head(SSE) + chunk(MESSAGE_START + BLOCK_START + HELLO), Hang()]
     async with between(play) as (proxy, upstream), raw(proxy.port) as asking:
-        await asking.send(request(PATH, STREAM_BODY))
-        await asking.head()
+        await asking.ask(request(PATH, STREAM_BODY))
         await asking.chunk()
         await proxy.until(lambda world: [slot.state for slot in world.slots] == ["streaming"])
         with pytest.raises(Rejected, match="can only be cut"):

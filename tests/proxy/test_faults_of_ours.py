@@ -144,6 +144,5 @@ async def test_a_fault_in_a_task_is_an_error(monkeypatch: pytest.MonkeyPatch, ca
 
     monkeypatch.setattr(Exchange, "_attempts", broken)
     async with between([http(500)]) as (proxy, _), raw(proxy.port) as client, over(proxy):
-        await client.send(request(MESSAGES, STREAM_BODY, "x-hivemind-agent: ann"))
-        assert (await client.head())[0] == 500
+        assert (await client.ask(request(MESSAGES, STREAM_BODY, "x-hivemind-agent: ann")))[0] == 500
     assert "an application failed" in [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR]

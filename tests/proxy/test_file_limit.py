@@ -82,8 +82,7 @@ async def _ask(port: int, refusal: asyncio.Event) -> tuple[int, bytes]:
     """
     async with raw(port) as direct:
         try:
-            await direct.send(request("/_health", b"", method="GET"))
-            status, headers = await direct.head()
+            status, headers = await direct.ask(request("/_health", b"", method="GET"))
             body = await direct.body(headers)
         except (ConnectionError, asyncio.IncompleteReadError):
             return 0, b""
@@ -186,8 +185,7 @@ async def test_idle_connections_make_room(kind: str, told: bytes, monkeypatch: p
             await idle[-1].send(IDLE_CLIENTS[kind])
             await asyncio.sleep(0.01)
         async with raw(proxy.port) as new:
-            await new.send(IDLE_CLIENTS["served"])
-            assert (await new.head())[0] == 200
+            assert (await new.ask(IDLE_CLIENTS["served"]))[0] == 200
         assert (await idle[0].rest()).startswith(told)
         for direct in (served, idle[1]) if kind != "served" else (served,):
             with pytest.raises(TimeoutError):
@@ -222,8 +220,7 @@ async def test_most_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     async with between([ANSWER], max_connections=2) as (proxy, _), raw(proxy.port) as one:
         async with raw(proxy.port) as two:
             for direct in (one, two):
-                await direct.send(request("/_health", b"", method="GET"))
-                assert (await direct.head())[0] == 200
+                assert (await direct.ask(request("/_health", b"", method="GET")))[0] == 200
             async with raw(proxy.port) as three:
                 status, headers = await three.head()
                 assert (status, b"max_connections" in await three.body(headers)) == (503, True)
@@ -231,8 +228,7 @@ async def test_most_connections(monkeypatch: pytest.MonkeyPatch) -> None:
         status = 503
         while status == 503:
             async with raw(proxy.port) as four:
-                await four.send(request("/_health", b"", method="GET"))
-                status, _ = await four.head()
+                status, _ = await four.ask(request("/_health", b"", method="GET"))
         assert status == 200
 
 
@@ -293,12 +289,10 @@ class End:
 async def test_words_for_no_file_left() -> None:
     """Where it lasts, the client reads what the operator can do."""
     async with between([ANSWER], retry={"max_attempts": 1}) as (proxy, _), raw(proxy.port) as direct:
-        await direct.send(request("/_health", b"", method="GET"))
-        _, headers = await direct.head()
+        _, headers = await direct.ask(request("/_health", b"", method="GET"))
         await direct.body(headers)
         with no_file_left():
-            await direct.send(request("/v1/messages", PLAIN_BODY))
-            status, headers = await direct.head()
+            status, headers = await direct.ask(request("/v1/messages", PLAIN_BODY))
             assert (status, b"ulimit -n" in await direct.body(headers)) == (502, True)
 
 

@@ -146,8 +146,7 @@ async def test_signs_of_life(encoded: bool) -> None:
         assert (await direct.body(headers)).replace(ping, b"") == b"".join(MESSAGE)
     broken: Play = [chunked([*MESSAGE[:4], OVERLOADED], SSE)]
     async with between(broken, retry={"max_attempts": 2}, **soon) as (proxy, _), raw(proxy.port) as direct:
-        await direct.send(request(MESSAGES, STREAM_BODY, "x-hivemind-hold-answers: true", *SILENT))
-        status, headers = await direct.head()
+        status, headers = await direct.ask(request(MESSAGES, STREAM_BODY, "x-hivemind-hold-answers: true", *SILENT))
         assert (status, b"retry-after" in dict(headers)) == (529, True)
         assert await direct.body(headers) == OVERLOADED.partition(b"data: ")[2].strip()
 
@@ -161,8 +160,7 @@ async def test_no_room_in_memory() -> None:
     play: Play = [head(SSE) + b"".join(map(chunk, long)), goes_on, Reset()]
     limits = {"max_body_mb": 1, "max_bodies_mb": 1}
     async with between(play, **limits) as (proxy, upstream), raw(proxy.port) as direct:
-        await direct.send(request(MESSAGES, STREAM_BODY, "x-hivemind-hold-answers: true"))
-        await direct.head()
+        await direct.ask(request(MESSAGES, STREAM_BODY, "x-hivemind-hold-answers: true"))
         assert await direct.chunks(len(b"".join(long))) == b"".join(long)
         assert 0 < proxy.proxy.app.body_budget.used < 1 << 19
         goes_on.set()

@@ -17,11 +17,9 @@ PAYLOAD = ANSWER.partition(b"\r\n\r\n")[2]
 async def test_probe(target: str) -> None:
     """Claude Code's HEAD probe is answered here, and its connection then takes the request."""
     async with between([ANSWER]) as (proxy, upstream), raw(proxy.port) as direct:
-        await direct.send(request(target, b"", method="HEAD"))
-        status, headers = await direct.head()
+        status, headers = await direct.ask(request(target, b"", method="HEAD"))
         assert status == 200
-        await direct.send(request(MESSAGES, PLAIN_BODY))
-        status, headers = await direct.head()
+        status, headers = await direct.ask(request(MESSAGES, PLAIN_BODY))
         assert (status, await direct.body(headers)) == (200, PAYLOAD)
         assert len(upstream.requests) == 1
 
@@ -43,8 +41,7 @@ async def test_websocket(target: str, advice: str) -> None:
     async with between([ANSWER]) as (proxy, upstream), raw(proxy.port) as direct:
         lines = "\r\n".join([f"GET {target} HTTP/1.1", "host: x", *said, "", ""])
         for _ in range(2):
-            await direct.send(lines.encode())
-            status, headers = await direct.head()
+            status, headers = await direct.ask(lines.encode())
             assert (status, dict(headers)[b"upgrade"]) == (426, b"HTTP/1.1")
             assert advice in (await direct.body(headers)).decode()
         assert not upstream.requests
@@ -90,10 +87,8 @@ async def test_expect_continue() -> None:
     """A client that asks first is told to go on, and its body arrives."""
     async with between([ANSWER]) as (proxy, upstream), raw(proxy.port) as direct:
         message = request(MESSAGES, PLAIN_BODY, "expect: 100-continue")
-        await direct.send(message[: -len(PLAIN_BODY)])
-        assert (await direct.head())[0] == 100
-        await direct.send(PLAIN_BODY)
-        assert (await direct.head())[0] == 200
+        assert (await direct.ask(message[: -len(PLAIN_BODY)]))[0] == 100
+        assert (await direct.ask(PLAIN_BODY))[0] == 200
         seen = Seen.of(upstream.requests[0])
         assert (seen.body, seen.values(b"expect")) == (PLAIN_BODY, [])
 
@@ -102,15 +97,12 @@ async def test_expect_continue_again() -> None:
     """So is the next one of the same head, where the first didn't wait."""
     async with between([ANSWER]) as (proxy, upstream), raw(proxy.port) as direct:
         message = request(MESSAGES, PLAIN_BODY, "expect: 100-continue")
-        await direct.send(message)
-        status, headers = await direct.head()
+        status, headers = await direct.ask(message)
         while status == 100:
             status, headers = await direct.head()
         await direct.body(headers)
-        await direct.send(message[: -len(PLAIN_BODY)])
-        assert (await direct.head())[0] == 100
-        await direct.send(PLAIN_BODY)
-        assert (await direct.head())[0] == 200
+        assert (await direct.ask(message[: -len(PLAIN_BODY)]))[0] == 100
+        assert (await direct.ask(PLAIN_BODY))[0] == 200
         assert len(upstream.requests) == 2
 
 
@@ -127,8 +119,7 @@ async def test_head_of_a_list() -> None:
     answer = http(200, b"12345", JSON)[:-5]
     async with between([answer]) as (proxy, _), raw(proxy.port) as direct:
         for _ in range(2):
-            await direct.send(request("/v1/models", b"", method="HEAD"))
-            status, headers = await direct.head()
+            status, headers = await direct.ask(request("/v1/models", b"", method="HEAD"))
             assert (status, dict(headers)[b"content-length"]) == (200, b"5")
 
 
@@ -137,8 +128,7 @@ async def test_no_content(framing: bytes) -> None:
     """A 204 stays one, and has no length (RFC 9110, 8.6), whatever the upstream says of it."""
     async with between([b"HTTP/1.1 204 -\r\n" + framing + b"x: y\r\n\r\n"]) as (proxy, _), raw(proxy.port) as direct:
         for _ in range(2):
-            await direct.send(request("/v1/files/f", b"", method="DELETE"))
-            assert await direct.head() == (204, [(b"x", b"y")])
+            assert await direct.ask(request("/v1/files/f", b"", method="DELETE")) == (204, [(b"x", b"y")])
 
 
 async def test_not_modified() -> None:
@@ -146,16 +136,14 @@ async def test_not_modified() -> None:
     answer = b"HTTP/1.1 304 -\r\ncontent-length: 40\r\n\r\n"
     async with between([answer]) as (proxy, _), raw(proxy.port) as direct:
         for _ in range(2):
-            await direct.send(request("/v1/models", b"", method="GET"))
-            assert await direct.head() == (304, [(b"content-length", b"40")])
+            assert await direct.ask(request("/v1/models", b"", method="GET")) == (304, [(b"content-length", b"40")])
 
 
 @pytest.mark.parametrize("body", [PLAIN_BODY, b""], ids=["body", "no body"])
 async def test_old_client(body: bytes) -> None:
     """An HTTP/1.0 client gets its answer, and then the end of its connection."""
     async with between([ANSWER]) as (proxy, _), raw(proxy.port) as direct:
-        await direct.send(request(MESSAGES, body).replace(b"HTTP/1.1", b"HTTP/1.0"))
-        status, headers = await direct.head()
+        status, headers = await direct.ask(request(MESSAGES, body).replace(b"HTTP/1.1", b"HTTP/1.0"))
         assert (status, dict(headers)[b"connection"]) == (200, b"close")
         assert await direct.rest() == PAYLOAD
 
@@ -166,8 +154,7 @@ async def test_stream_for_an_old_client(whole: bool) -> None:
     sent = chunked(MESSAGE, SSE)
     play: Play = [sent] if whole else [chunked(MESSAGE[:-1], SSE)[: -len(END)], Close()]
     async with between(play) as (proxy, _), raw(proxy.port) as direct:
-        await direct.send(request(MESSAGES, STREAM_BODY).replace(b"HTTP/1.1", b"HTTP/1.0"))
-        status, headers = await direct.head()
+        status, headers = await direct.ask(request(MESSAGES, STREAM_BODY).replace(b"HTTP/1.1", b"HTTP/1.0"))
         assert (status, b"transfer-encoding" in dict(headers)) == (200, False)
         if whole:
             assert await direct.reader.read() == b"".join(MESSAGE)
@@ -193,8 +180,7 @@ async def test_connection_is_kept() -> None:
     plays: list[Play] = [[ANSWER], [chunked(MESSAGE, SSE)], [http(400, b"{}")]]
     async with between(*plays, [ANSWER]) as (proxy, upstream), raw(proxy.port) as direct:
         for body, status in ((PLAIN_BODY, 200), (STREAM_BODY, 200), (PLAIN_BODY, 400), (PLAIN_BODY, 200)):
-            await direct.send(request(MESSAGES, body))
-            got, headers = await direct.head()
+            got, headers = await direct.ask(request(MESSAGES, body))
             await direct.body(headers)
             assert got == status
         assert upstream.accepted == 1

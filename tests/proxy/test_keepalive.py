@@ -65,8 +65,7 @@ async def waiting(
     ):
         await first.send(request(MESSAGES, PLAIN_BODY))
         await upstream.until(lambda: len(upstream.requests) == 1)
-        await second.send(request(target, body, *headers))
-        status, said = await second.head()
+        status, said = await second.ask(request(target, body, *headers))
         assert status == 200
         yield Waiting(proxy, upstream, second, gate, said)
 
@@ -191,8 +190,7 @@ async def test_whole_answers_get_none() -> None:
         await upstream.until(lambda: len(upstream.requests) == 1)
         await whole.send(request(MESSAGES, PLAIN_BODY))
         await proxy.until(lambda world: world.queued == 1)
-        await stream.send(request(MESSAGES, STREAM_BODY))
-        await stream.head()
+        await stream.ask(request(MESSAGES, STREAM_BODY))
         assert await stream.chunk() == PING
         gate.set()
         assert (await whole.head())[0] == 400

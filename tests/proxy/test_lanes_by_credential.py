@@ -45,8 +45,7 @@ async def most_in_flight(provider: str, heads: Iterable[tuple[str, ...]], **valu
 
         async def ask(number: int, target: str, headers: list[str]) -> bool:
             async with raw(proxy.port) as direct:
-                await direct.send(request(f"/agent/a{number}{target}", PLAIN_BODY, *headers))
-                return (await direct.head())[0] == 200
+                return (await direct.ask(request(f"/agent/a{number}{target}", PLAIN_BODY, *headers)))[0] == 200
 
         tasks = [asyncio.create_task(ask(number, *each)) for number, each in enumerate(targets)]
         world = await proxy.until(lambda world: world.totals.requests == len(targets))

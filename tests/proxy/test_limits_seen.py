@@ -85,8 +85,7 @@ async def test_openai_s_tokens_are_reserved_by_max_tokens() -> None:
 async def test_limits_from_headers(path: str, headers: tuple[str, ...], limits: dict[str, int]) -> None:
     """A reply's rate-limit headers set the windows, and reach the client as they were."""
     async with between([http(200, USAGE, *headers)]) as (proxy, _), raw(proxy.port) as direct:
-        await direct.send(request(path, PLAIN_BODY))
-        _, said = await direct.head()
+        _, said = await direct.ask(request(path, PLAIN_BODY))
         assert {f"{n.decode()}: {v.decode()}" for n, v in said} >= set(headers)
         seen = await windows(proxy)
         assert {kind: window["limit"] for kind, window in seen.items()} == limits

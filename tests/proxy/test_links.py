@@ -17,8 +17,7 @@ PREFIX = f"/token/{TOKEN}/agent/ann"
 
 async def answer(direct: Raw, path: str, body: bytes, *headers: str, method: str) -> tuple[dict[bytes, bytes], bytes]:
     """Headers and body of the answer to one request."""
-    await direct.send(request(PREFIX + path, body, *headers, method=method))
-    _, found = await direct.head()
+    _, found = await direct.ask(request(PREFIX + path, body, *headers, method=method))
     return dict(found), await direct.body(found)
 
 
@@ -67,8 +66,7 @@ async def test_an_encoded_answer_without_links_keeps_its_encoding() -> None:
     """What needs no change passes byte for byte."""
     body = gzip.compress(b'{"data":[],"uri":"http://x/"}')
     async with between([http(200, body, JSON, "content-encoding: gzip")]) as (proxy, _), raw(proxy.port) as direct:
-        await direct.send(request("/v1/files", b"", method="GET"))
-        _, headers = await direct.head()
+        _, headers = await direct.ask(request("/v1/files", b"", method="GET"))
         assert (b"content-encoding", b"gzip") in headers
         assert await direct.body(headers) == body
 
@@ -95,8 +93,7 @@ async def told(*plays: bytes, paths: tuple[str, ...]) -> tuple[str, ...]:
     """What the operator is told after these answers."""
     async with between(*([each] for each in plays)) as (proxy, _), raw(proxy.port, limit=4 << 20) as direct:
         for path in paths:
-            await direct.send(request(path, b"", method="GET"))
-            _, headers = await direct.head()
+            _, headers = await direct.ask(request(path, b"", method="GET"))
             await direct.body(headers)
         return notices(proxy)
 
@@ -127,7 +124,6 @@ async def test_links_in_long_documents_are_told_of() -> None:
         proxying(f"lab={up.url}") as proxy,
         raw(proxy.port) as direct,
     ):
-        await direct.send(request("/v1/files", b"", method="GET"))
-        _, headers = await direct.head()
+        _, headers = await direct.ask(request("/v1/files", b"", method="GET"))
         assert json.loads(await direct.body(headers))["next"] == f"{up.url}/2"
         assert len(notices(proxy)) == 1

@@ -191,8 +191,7 @@ async def test_a_begun_stream_is_decoded_in_turns(monkeypatch: pytest.MonkeyPatc
     ):
         await first.send(request("/v1/messages", PLAIN_BODY, "x-api-key: k"))
         await upstream.until(lambda: bool(upstream.requests))
-        await second.send(request("/v1/messages", STREAM_BODY, "x-api-key: k"))
-        status, _ = await second.head()
+        status, _ = await second.ask(request("/v1/messages", STREAM_BODY, "x-api-key: k"))
         assert status == 200
         goes_on.set()
         size = 0

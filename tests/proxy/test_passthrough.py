@@ -33,8 +33,7 @@ async def test_body_and_headers_reach_the_upstream_as_they_were() -> None:
         "x-empty:",
     ]
     async with between([ANSWER]) as (proxy, upstream), raw(proxy.port) as direct:
-        await direct.send(request(MESSAGES, body, *said))
-        await direct.head()
+        await direct.ask(request(MESSAGES, body, *said))
         seen = Seen.of(upstream.requests[0].replace(b"x-empty:\r\n", b"x-empty: \r\n"))
         assert (seen.method, seen.target, seen.body) == (b"POST", b"/v1/messages", body)
         expected = [tuple(part.strip().encode() for part in line.split(":", 1)) for line in said]
@@ -57,8 +56,7 @@ async def test_hop_by_hop_and_own_headers_end_here() -> None:
         "x-kept: 1",
     ]
     async with between([ANSWER]) as (proxy, upstream), raw(proxy.port) as direct:
-        await direct.send(request(MESSAGES, PLAIN_BODY, *said))
-        await direct.head()
+        await direct.ask(request(MESSAGES, PLAIN_BODY, *said))
         names = [name for name, _ in Seen.of(upstream.requests[0]).headers]
         assert names == [b"host", b"x-kept", b"content-length"]
 
@@ -81,8 +79,7 @@ async def test_path_and_query_are_kept(target: str, base: str) -> None:
         proxying(f"lab={upstream.url}{base}") as proxy,
         raw(proxy.port) as direct,
     ):
-        await direct.send(request(f"/agent/alice{target}", PLAIN_BODY))
-        await direct.head()
+        await direct.ask(request(f"/agent/alice{target}", PLAIN_BODY))
         assert Seen.of(upstream.requests[0]).target == (base + target).encode()
 
 
@@ -105,8 +102,7 @@ async def test_answer_s_headers_are_kept() -> None:
     ]
     hop = ["connection: keep-alive, x-hop", "keep-alive: timeout=60", "x-hop: 1"]
     async with between([http(200, b"{}", *said, *hop)]) as (proxy, _), raw(proxy.port) as direct:
-        await direct.send(request(MESSAGES, PLAIN_BODY))
-        status, headers = await direct.head()
+        status, headers = await direct.ask(request(MESSAGES, PLAIN_BODY))
         assert status == 200
         expected: Pairs = [(n, v) for n, _, v in (line.encode().partition(b": ") for line in said)]
         assert headers == [*expected, (b"content-length", b"2")]
@@ -130,8 +126,7 @@ async def test_encoded_answer(name: str) -> None:
     """A whole answer keeps its encoding, byte for byte, and its usage is read all the same."""
     body = ENCODERS[name](b'{"usage":{"input_tokens":5,"output_tokens":6}}')
     async with between([http(200, body, JSON, f"content-encoding: {name}")]) as (proxy, _), raw(proxy.port) as direct:
-        await direct.send(request(MESSAGES, PLAIN_BODY))
-        _, headers = await direct.head()
+        _, headers = await direct.ask(request(MESSAGES, PLAIN_BODY))
         assert (b"content-encoding", name.encode()) in headers
         assert await direct.body(headers) == body
         assert proxy.snapshot().totals.usage.total == 11
@@ -156,8 +151,7 @@ async def test_encoded_request(name: str) -> None:
 async def test_unreadable_request_goes_through() -> None:
     """A body that is no JSON is the provider's to judge."""
     async with between([http(400, b"{}")]) as (proxy, upstream), raw(proxy.port) as direct:
-        await direct.send(request(MESSAGES, b"\xff\x00not json"))
-        assert (await direct.head())[0] == 400
+        assert (await direct.ask(request(MESSAGES, b"\xff\x00not json")))[0] == 400
         assert Seen.of(upstream.requests[0]).body == b"\xff\x00not json"
 
 
@@ -172,8 +166,7 @@ async def test_what_generates_nothing_needs_no_slot(path: str) -> None:
     ):
         await first.send(request(MESSAGES, PLAIN_BODY))
         await upstream.until(lambda: len(upstream.requests) == 1)
-        await second.send(request(path, body, method=method))
-        status, headers = await second.head()
+        status, headers = await second.ask(request(path, body, method=method))
         assert (status, await second.body(headers)) == (200, b'{"data":[]}')
         assert proxy.snapshot().totals.requests == 1
 
@@ -183,8 +176,7 @@ async def test_an_upload_on_a_kept_connection_that_ends(method: str, status: int
     """It isn't sent again, since the server may have it by then; a list is asked for once more."""
     async with between([ANSWER], [Reset()], [ANSWER]) as (proxy, upstream), raw(proxy.port) as direct:
         for target, how, expected in ((MESSAGES, "POST", 200), ("/v1/files", method, status)):
-            await direct.send(request(target, PLAIN_BODY if how == "POST" else b"", method=how))
-            got, headers = await direct.head()
+            got, headers = await direct.ask(request(target, PLAIN_BODY if how == "POST" else b"", method=how))
             await direct.body(headers)
             assert got == expected
         assert len(upstream.requests) == sent
@@ -194,8 +186,7 @@ async def test_redirects_are_the_client_s() -> None:
     """A redirect is passed on, not followed."""
     answer = http(307, b"", "location: https://elsewhere.invalid/")
     async with between([answer]) as (proxy, upstream), raw(proxy.port) as direct:
-        await direct.send(request(MESSAGES, PLAIN_BODY))
-        status, headers = await direct.head()
+        status, headers = await direct.ask(request(MESSAGES, PLAIN_BODY))
         assert (status, dict(headers)[b"location"]) == (307, b"https://elsewhere.invalid/")
         assert len(upstream.requests) == 1
 
@@ -205,8 +196,6 @@ async def test_error_body_of_any_length(size: int) -> None:
     """An error that the agent is to see comes whole, and its connection goes on, however long it is."""
     body = b"x" * size
     async with between([http(400, body)], [ANSWER]) as (proxy, _), raw(proxy.port, limit=8 << 20) as direct:
-        await direct.send(request(MESSAGES, PLAIN_BODY))
-        status, headers = await direct.head()
+        status, headers = await direct.ask(request(MESSAGES, PLAIN_BODY))
         assert (status, await direct.body(headers)) == (400, body)
-        await direct.send(request(MESSAGES, PLAIN_BODY))
-        assert (await direct.head())[0] == 200
+        assert (await direct.ask(request(MESSAGES, PLAIN_BODY)))[0] == 200

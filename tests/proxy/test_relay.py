@@ -34,8 +34,7 @@ POLL = "/v1/responses/resp_1"
 async def test_what_only_looks_up_or_removes_is_asked_again(method: str, failure: Play) -> None:
     """After any temporary failure, unseen by the client."""
     async with between(failure, failure, [FOUND]) as (proxy, upstream), raw(proxy.port) as direct:
-        await direct.send(request(POLL, b"", method=method))
-        status, headers = await direct.head()
+        status, headers = await direct.ask(request(POLL, b"", method=method))
         assert (status, json.loads(await direct.body(headers))["id"]) == (200, "resp_1")
         assert (len(upstream.requests), proxy.snapshot().totals.requests) == (3, 0)
 
@@ -46,16 +45,14 @@ async def test_what_only_looks_up_or_removes_is_asked_again(method: str, failure
 async def test_what_may_create_is_asked_again_only_after_a_refusal(failure: Play, status: int, sent: int) -> None:
     """A count, a file or a cancellation that was refused surely wasn't carried out; after others nobody knows."""
     async with between(failure, [FOUND]) as (proxy, upstream), raw(proxy.port) as direct:
-        await direct.send(request(COUNT))
-        assert ((await direct.head())[0], len(upstream.requests)) == (status, sent)
+        assert ((await direct.ask(request(COUNT)))[0], len(upstream.requests)) == (status, sent)
 
 
 @pytest.mark.parametrize("answer", [http(404, {"error": {}}), QUOTA, LATER, http(401, {"error": {}})])
 async def test_what_no_attempt_helps_passes_at_once(answer: bytes) -> None:
     """A poll's error that isn't temporary, or too long a wait, is the client's, byte for byte."""
     async with between([answer]) as (proxy, upstream), raw(proxy.port) as direct:
-        await direct.send(request(POLL, b"", method="GET"))
-        status, headers = await direct.head()
+        status, headers = await direct.ask(request(POLL, b"", method="GET"))
         assert answer.endswith(b"\r\n\r\n" + await direct.body(headers))
         assert (status, len(upstream.requests)) == (int(answer[9:12]), 1)
 
@@ -140,8 +137,7 @@ async def test_an_upload_passes_as_it_comes(via: str) -> None:
             for _ in range(23):
                 await direct.send(chunk(part) if via == "chunks" else part)
                 assert proxy.proxy.app.body_budget.used <= MIB
-            await direct.send(b"0\r\n\r\n" if via == "chunks" else b"")
-            status, headers = await direct.head()
+            status, headers = await direct.ask(b"0\r\n\r\n" if via == "chunks" else b"")
             await direct.body(headers)
             assert (status, bytes(received)) == (200, part * 24)
         assert (upstream.accepted, proxy.snapshot().totals.requests) == (1, 0)
@@ -182,16 +178,14 @@ async def test_an_upload_that_its_upstream_refuses(then: Hang | Close) -> None:
 
     async with serving(handle) as upstream, proxying(f"lab={upstream.url}") as proxy, raw(proxy.port) as it:
         await begun(it, 32 * MIB)
-        await it.send(b"x" * (32 * MIB))
-        status, headers = await it.head()
+        status, headers = await it.ask(b"x" * (32 * MIB))
         assert (status, dict(headers)[b"connection"]) == (413, b"close")
 
 
 async def test_who_sends_an_upload_is_checked_before_it_is_sent() -> None:
     """A name that can't be used is refused without a byte of the body."""
     async with between([ANSWER]) as (proxy, upstream), raw(proxy.port) as direct:
-        await direct.send(LINES.replace(b"ann", b"a" * 500) + b"content-length: 9999999\r\n\r\n")
-        assert (await direct.head())[0] == 400
+        assert (await direct.ask(LINES.replace(b"ann", b"a" * 500) + b"content-length: 9999999\r\n\r\n"))[0] == 400
         assert not upstream.requests
 
 
@@ -205,7 +199,6 @@ async def test_a_list_in_pieces_is_held_until_it_is_whole() -> None:
     )
     async with between(*plays) as (proxy, upstream), raw(proxy.port) as direct:
         for expected in (b'{"data":[]}', long):
-            await direct.send(request("/v1/files", b"", method="GET"))
-            status, headers = await direct.head()
+            status, headers = await direct.ask(request("/v1/files", b"", method="GET"))
             assert (status, await direct.body(headers)) == (200, expected)
         assert [Seen.of(each).target for each in upstream.requests] == [b"/v1/files"] * 3

@@ -131,8 +131,7 @@ async def test_a_key_that_an_empty_segment_cuts() -> None:
     """Its first half would be the agent's name, and the rest a path in which nothing recognises it."""
     async with between([ANSWER]) as (proxy, upstream), raw(proxy.port) as direct:
         for target in (f"/agent/1//0{'a' * 40}/v1/messages", f"/v1/1//0{'a' * 40}"):
-            await direct.send(post(target=target))
-            status, headers = await direct.head()
+            status, headers = await direct.ask(post(target=target))
             assert (status, b"(//)" in await direct.body(headers)) == (400, True)
         assert nothing_went_on(proxy, upstream)
 
@@ -161,8 +160,7 @@ async def test_refusal_has_the_shape_of_the_api() -> None:
 async def test_its_own_url(url: str, target: str) -> None:
     """The absolute form is read as the path, where it names the host that `Host` does (RFC 9112, 3.2.2)."""
     async with between([ANSWER]) as (proxy, upstream), raw(proxy.port) as direct:
-        await direct.send(post(f"content-length: {len(PLAIN_BODY)}", target=url, body=PLAIN_BODY))
-        assert (await direct.head())[0] == 200
+        assert (await direct.ask(post(f"content-length: {len(PLAIN_BODY)}", target=url, body=PLAIN_BODY)))[0] == 200
         assert Seen.of(upstream.requests[0]).target == target.encode()
 
 
@@ -170,8 +168,7 @@ async def test_options_of_the_server() -> None:
     """The proxy answers for itself; a 405 names the methods too."""
     async with between([ANSWER]) as (proxy, upstream), raw(proxy.port) as direct:
         for message, status in ((b"OPTIONS *", 204), (b"TRACE /", 405)):
-            await direct.send(message + b" HTTP/1.1\r\nhost: x\r\n\r\n")
-            got, headers = await direct.head()
+            got, headers = await direct.ask(message + b" HTTP/1.1\r\nhost: x\r\n\r\n")
             assert (got, b"POST" in dict(headers)[b"allow"]) == (status, True)
         assert nothing_went_on(proxy, upstream)
 
@@ -227,8 +224,7 @@ async def test_bytes_of_framing_may_be_many_where_the_body_is() -> None:
     body = b'{"pad":"' + b"x" * 20_000 + b'"}'
     message = post("transfer-encoding: chunked", body=b"".join(chunk(body[n : n + 1]) for n in range(len(body))) + END)
     async with between([ANSWER]) as (proxy, upstream), raw(proxy.port) as direct:
-        await direct.send(message)
-        assert (await direct.head())[0] == 200
+        assert (await direct.ask(message))[0] == 200
         assert Seen.of(upstream.requests[0]).body == body
 
 
@@ -246,8 +242,7 @@ async def test_connection_does_not_take_away_what_frames_a_body(framing: tuple[s
     header, body = framing
     header = header % len(body) if "%" in header else header
     async with between([ANSWER]) as (proxy, upstream), raw(proxy.port) as direct:
-        await direct.send(post(f"connection: upgrade, {named}", "upgrade: x", header, body=body))
-        assert (await direct.head())[0] == 200
+        assert (await direct.ask(post(f"connection: upgrade, {named}", "upgrade: x", header, body=body)))[0] == 200
         await direct.send(request(MESSAGES, PLAIN_BODY, "connection: close"))
         await direct.rest()
         assert [Seen.of(each).body for each in upstream.requests] == [SMUGGLED, PLAIN_BODY]
@@ -269,8 +264,7 @@ async def test_every_connection_header_counts() -> None:
     answer = http(200, b"{}", "connection: x-one", "connection: keep-alive, X-Two", "x-one: 1", "x-two: 2", "x-kept: 3")
     async with between([answer]) as (proxy, upstream), raw(proxy.port) as direct:
         said = ("Connection: x-one", "connection: X-Two", "connection: keep-alive")
-        await direct.send(request(MESSAGES, PLAIN_BODY, *said, "x-one: 1", "x-two: 2", "x-kept: 3"))
-        status, headers = await direct.head()
+        status, headers = await direct.ask(request(MESSAGES, PLAIN_BODY, *said, "x-one: 1", "x-two: 2", "x-kept: 3"))
         assert (status, [name for name, _ in headers]) == (200, [b"x-kept", b"content-length"])
         assert [name for name, _ in Seen.of(upstream.requests[0]).headers] == [b"host", b"x-kept", b"content-length"]
 
@@ -279,8 +273,7 @@ async def test_connection_takes_away_no_credential() -> None:
     """Else a request would be counted under one key and sent with another."""
     async with between([ANSWER]) as (proxy, upstream), raw(proxy.port) as direct:
         said = ("connection: x-api-key, authorization, content-type", "x-api-key: k", "authorization: Bearer b")
-        await direct.send(request(MESSAGES, PLAIN_BODY, *said, "content-type: application/json"))
-        status, _ = await direct.head()
+        status, _ = await direct.ask(request(MESSAGES, PLAIN_BODY, *said, "content-type: application/json"))
         seen = Seen.of(upstream.requests[0])
         assert (status, seen.values(b"x-api-key"), seen.values(b"authorization")) == (200, [b"k"], [b"Bearer b"])
         assert seen.values(b"content-type") == [b"application/json"]

@@ -96,8 +96,7 @@ BEGUN: dict[str, tuple[Play, bytes]] = {
 async def test_an_answer_that_has_begun_is_cut(play: Play, body: bytes) -> None:
     """Never ended in good order: its chunked body has no end, so it can't pass for a whole answer."""
     async with between(play, rpm=100) as (proxy, upstream), raw(proxy.port) as asking:
-        await asking.send(request(PATH, body))
-        status, _ = await asking.head()
+        status, _ = await asking.ask(request(PATH, body))
         assert status == 200
         part = await asking.chunk()
         await proxy.until(lambda world: [slot.state for slot in world.slots] == ["streaming"])
@@ -143,8 +142,7 @@ async def test_a_stream_that_was_kept_alive(in_flight: bool) -> None:
     ):
         await before.send(request("/agent/bob/v1/messages", PLAIN_BODY))
         await upstream.until(lambda: len(upstream.requests) == 1)
-        await asking.send(request(PATH, STREAM_BODY))
-        status, headers = await asking.head()
+        status, headers = await asking.ask(request(PATH, STREAM_BODY))
         assert status == 200
         if in_flight:
             gate.set()

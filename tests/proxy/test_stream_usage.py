@@ -135,8 +135,7 @@ async def test_cut_and_repeated() -> None:
     cut: Play = [head(SSE) + chunk(CHAT[0]), Reset()]
     async with between(cut, [head(SSE), *map(chunk, CHAT), END], stream_usage=True) as (proxy, upstream):
         async with raw(proxy.port) as direct:
-            await direct.send(request(PATH, STREAM_BODY))
-            _, headers = await direct.head()
+            _, headers = await direct.ask(request(PATH, STREAM_BODY))
             assert await direct.body(headers) == kept(CHAT)
         assert [Seen.of(each).body for each in upstream.requests] == [ASKING] * 2
 

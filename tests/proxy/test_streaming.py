@@ -86,8 +86,7 @@ def test_bytes_are_the_upstream_s(name: str, cuts: list[int], encoding: str) -> 
     async def main() -> None:
         play = [chunked(pieces(wire, cuts), kind, *said)]
         async with between(play) as (proxy, _), raw(proxy.port) as direct:
-            await direct.send(request(path, body))
-            status, headers = await direct.head()
+            status, headers = await direct.ask(request(path, body))
             assert status == 200
             assert headers[:-1] == [tuple(h.encode().split(b": ")) for h in (kind, *said)]
             assert await direct.body(headers) == wire
@@ -117,8 +116,7 @@ async def test_each_event_goes_on_before_the_next_one_comes() -> None:
     for gate, event in zip(gates, MESSAGE[3:], strict=True):
         play += [gate, chunk(event)]
     async with between([*play, END]) as (proxy, _), raw(proxy.port) as direct:
-        await direct.send(request(MESSAGES, STREAM_BODY))
-        await direct.head()
+        await direct.ask(request(MESSAGES, STREAM_BODY))
         assert await direct.chunks(len(opening)) == opening
         for gate, event in zip(gates, MESSAGE[3:], strict=True):
             gate.set()
@@ -146,8 +144,7 @@ async def test_slot_is_held_to_the_end() -> None:
     gate = asyncio.Event()
     first: Play = [head(SSE) + chunk(b"".join(MESSAGE[:3])), gate, chunk(b"".join(MESSAGE[3:])), END]
     async with between(first, [ANSWER], max_concurrency=1) as (proxy, upstream), raw(proxy.port) as one:
-        await one.send(request(MESSAGES, STREAM_BODY))
-        _, headers = await one.head()
+        _, headers = await one.ask(request(MESSAGES, STREAM_BODY))
         assert await one.chunk() == b"".join(MESSAGE[:3])
         async with raw(proxy.port) as two:
             await two.send(request(MESSAGES, PLAIN_BODY))
@@ -181,8 +178,7 @@ async def test_truncation_cuts_the_client_off(play: Play, caplog: pytest.LogCapt
     """A stream that breaks off is broken off for the client too: everything that came, an event that tells why, and no
     final chunk."""
     async with between(play) as (proxy, _), raw(proxy.port) as direct:
-        await direct.send(request(MESSAGES, STREAM_BODY))
-        await direct.head()
+        await direct.ask(request(MESSAGES, STREAM_BODY))
         received = await direct.rest()
         assert not received.endswith(END)
         assert received.startswith(chunk(MIDDLE))
@@ -217,8 +213,7 @@ WITHOUT_EVENT: dict[str, Play] = {
 async def test_streams_that_take_no_event_are_just_cut(play: Play) -> None:
     """Where an event of our own would be read as a part of something else, or as a second error, there is none."""
     async with between(play) as (proxy, _), raw(proxy.port) as direct:
-        await direct.send(request(MESSAGES, STREAM_BODY, "accept-encoding: gzip"))
-        await direct.head()
+        await direct.ask(request(MESSAGES, STREAM_BODY, "accept-encoding: gzip"))
         received = await direct.rest()
         assert received in play[0]  # type: ignore[operator]
         assert received
@@ -231,8 +226,7 @@ async def test_a_part_of_an_event_waits_for_its_end() -> None:
     begun, cut = b"".join(MESSAGE[:3]), len(MESSAGE[3]) // 2
     play: Play = [head(SSE) + chunk(begun + MESSAGE[3][:cut]), gates[0], chunk(MESSAGE[3][cut:] + MESSAGE[4][:cut])]
     async with between([*play, gates[1], Close()]) as (proxy, _), raw(proxy.port) as direct:
-        await direct.send(request(MESSAGES, STREAM_BODY))
-        await direct.head()
+        await direct.ask(request(MESSAGES, STREAM_BODY))
         assert await direct.chunk() == begun
         gates[0].set()
         assert await direct.chunk() == MESSAGE[3]
@@ -249,8 +243,7 @@ async def test_a_failure_after_a_long_prelude(failing: bytes | Reset) -> None:
     play: Play = [head(SSE) + chunk(b": x\n\n" + MESSAGE_START), gate, failing]
     plays = between(play, [chunked(MESSAGE, SSE)], keepalive_after_s=0.01)
     async with plays as (proxy, upstream), raw(proxy.port) as direct:
-        await direct.send(request(MESSAGES, STREAM_BODY))
-        _, headers = await direct.head()
+        _, headers = await direct.ask(request(MESSAGES, STREAM_BODY))
         assert (b"content-type", b"text/event-stream") in headers
         assert await direct.chunk() == PING
         gate.set()
@@ -263,8 +256,7 @@ async def test_a_prelude_that_is_kept_alive_goes_on() -> None:
     gate = asyncio.Event()
     play: Play = [head(SSE) + chunk(MESSAGE_START), gate, chunk(b"".join(MESSAGE[1:])), END]
     async with between(play, keepalive_after_s=0.01) as (proxy, _), raw(proxy.port) as direct:
-        await direct.send(request(MESSAGES, STREAM_BODY))
-        _, headers = await direct.head()
+        _, headers = await direct.ask(request(MESSAGES, STREAM_BODY))
         assert await direct.chunk() == PING
         gate.set()
         assert (await direct.body(headers)).replace(PING, b"") == b"".join(MESSAGE)
@@ -287,8 +279,7 @@ async def test_a_decided_answer(
     ending: dict[str, Play] = {"end": [END], "pings": [chunk(PING)] * 3 + [Hang()], "silence": [Hang()]}
     play: Play = [head(SSE) + chunk(b"".join(events)), *ending[rest]]
     async with between(play) as (proxy, _), raw(proxy.port) as direct:
-        await direct.send(request(path, STREAM_BODY))
-        _, headers = await direct.head()
+        _, headers = await direct.ask(request(path, STREAM_BODY))
         assert (await direct.body(headers)).replace(PING, b"") == b"".join(events)
         totals = (await proxy.until(lambda world: world.totals.finished == 1)).totals
         assert (totals.failed, totals.usage.output_tokens) == (0, 8 if path != MESSAGES else 7)
@@ -322,8 +313,7 @@ async def test_an_event_stream_under_another_label(label: str, first: bytes) -> 
     begun = first + b"".join(CHAT[:2])
     play: Play = [head(f"content-type: {label}") + chunk(begun), gate, chunk(b"".join(CHAT[2:])), END]
     async with between(play) as (proxy, _), raw(proxy.port) as direct:
-        await direct.send(request("/v1/chat/completions", STREAM_BODY))
-        _, headers = await direct.head()
+        _, headers = await direct.ask(request("/v1/chat/completions", STREAM_BODY))
         assert (b"content-type", label.encode()) in headers
         assert await direct.chunk() == begun
         gate.set()
@@ -348,8 +338,7 @@ async def test_blank_lines_before_a_whole_answer() -> None:
     gates = [asyncio.Event(), asyncio.Event()]
     play: Play = [head(JSON) + chunk(b"\n"), gates[0], chunk(b"\r\n \n"), gates[1], chunk(b"\n" + BODY), END]
     async with between(play) as (proxy, _), raw(proxy.port) as direct:
-        await direct.send(request(MESSAGES, PLAIN_BODY))
-        _, headers = await direct.head()
+        _, headers = await direct.ask(request(MESSAGES, PLAIN_BODY))
         assert await direct.chunk() == b"\n"
         gates[0].set()
         assert await direct.chunk() == b"\r\n \n"
@@ -367,8 +356,7 @@ async def test_a_failure_after_blank_lines(failing: bytes | Reset) -> None:
     gate = asyncio.Event()
     play: Play = [head(JSON) + chunk(b"\n"), gate, failing]
     async with between(play, [ANSWER]) as (proxy, upstream), raw(proxy.port) as direct:
-        await direct.send(request(MESSAGES, PLAIN_BODY))
-        _, headers = await direct.head()
+        _, headers = await direct.ask(request(MESSAGES, PLAIN_BODY))
         assert await direct.chunk() == b"\n"
         gate.set()
         assert await direct.body(headers) == BODY
@@ -380,8 +368,7 @@ async def test_the_last_failure_after_blank_lines() -> None:
     gate = asyncio.Event()
     play: Play = [head(JSON) + chunk(b"\n"), gate, chunk(b'{"error":{"code":503}}') + END]
     async with between(play, retry={"max_attempts": 1}) as (proxy, _), raw(proxy.port) as direct:
-        await direct.send(request(MESSAGES, PLAIN_BODY))
-        await direct.head()
+        await direct.ask(request(MESSAGES, PLAIN_BODY))
         assert await direct.chunk() == b"\n"
         gate.set()
         assert await direct.rest() == b""
@@ -392,8 +379,7 @@ async def test_a_whole_stream_that_is_shorter_than_its_length(caplog: pytest.Log
     """Its head promised the client more, so it can't be ended as a whole one."""
     promised = b"HTTP/1.1 200 -\r\n%b\r\ncontent-length: 9999\r\n\r\n" % SSE.encode()
     async with between([promised + b"".join(MESSAGE), Close()]) as (proxy, _), raw(proxy.port) as direct:
-        await direct.send(request(MESSAGES, STREAM_BODY))
-        await direct.head()
+        await direct.ask(request(MESSAGES, STREAM_BODY))
         assert await direct.rest() == b"".join(MESSAGE)
         await proxy.until(lambda world: world.totals.failed == 1)
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
@@ -416,8 +402,7 @@ async def test_a_long_whole_answer_is_cut_off_too() -> None:
         Close(),
     ]
     async with between(play) as (proxy, upstream), raw(proxy.port) as direct:
-        await direct.send(request(MESSAGES, PLAIN_BODY))
-        _, headers = await direct.head()
+        _, headers = await direct.ask(request(MESSAGES, PLAIN_BODY))
         assert dict(headers)[b"content-length"] == b"4000000"
         assert await direct.rest() == body
         assert len(upstream.requests) == 1
@@ -428,8 +413,7 @@ async def test_slow_reader_holds_only_its_own_upstream_back() -> None:
     many = HELLO * 2000
     long: Play = [head(SSE) + chunk(MESSAGE_START + BLOCK_START), *[chunk(many)] * 60, chunk(MESSAGE[-1]), END]
     async with between(long, [ANSWER]) as (proxy, upstream), raw(proxy.port, limit=4096) as slow, client() as http:
-        await slow.send(request(MESSAGES, STREAM_BODY))
-        await slow.head()
+        await slow.ask(request(MESSAGES, STREAM_BODY))
         (writer,) = upstream.open
         await until(writer.transport.get_write_buffer_size)
         answers = [await http.post(proxy.url + MESSAGES, content=PLAIN_BODY) for _ in range(20)]

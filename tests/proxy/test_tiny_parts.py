@@ -97,8 +97,7 @@ async def test_small_chunks_that_pass(size: int, length: int) -> None:
     """A body whose chunks are large enough on average, or that is short, goes upstream as it is."""
     body = b'{"pad":"' + b"x" * (length - 10) + b'"}'
     async with between([ANSWER]) as (_, upstream), raw(_.port) as direct:
-        await direct.send(CHUNKED + cut(body, size) + END)
-        assert (await direct.head())[0] == 200
+        assert (await direct.ask(CHUNKED + cut(body, size) + END))[0] == 200
         assert Seen.of(upstream.requests[0]).body == body
 
 
@@ -106,8 +105,7 @@ async def test_an_average_counts() -> None:
     """Tiny chunks may come among large ones."""
     async with between([ANSWER]) as (running, upstream), raw(running.port) as direct:
         body = [b"a" * 100_000, b"b" * 1_000, b"c" * 100_000]
-        await direct.send(CHUNKED + chunk(body[0]) + cut(body[1]) + chunk(body[2]) + END)
-        assert (await direct.head())[0] == 200
+        assert (await direct.ask(CHUNKED + chunk(body[0]) + cut(body[1]) + chunk(body[2]) + END))[0] == 200
         assert Seen.of(upstream.requests[0]).body == b"".join(body)
 
 
@@ -132,8 +130,7 @@ async def test_an_answer_in_tiny_chunks(extension: bytes, monkeypatch: pytest.Mo
 
         async def ask() -> bytes:
             client = await stack.enter_async_context(raw(running.port))
-            await client.send(request(MESSAGES, STREAM_BODY, "x-api-key: k"))
-            status, headers = await client.head()
+            status, headers = await client.ask(request(MESSAGES, STREAM_BODY, "x-api-key: k"))
             assert status == 200
             return await client.body(headers)
 
@@ -149,8 +146,7 @@ async def test_an_answer_and_more_behind_it() -> None:
     answers = http(200, long) + ANSWER
     async with between([answers], [ANSWER]) as (running, upstream), raw(running.port) as direct:
         for expected in (long, ANSWER.partition(b"\r\n\r\n")[2]):
-            await direct.send(request(MESSAGES, PLAIN_BODY, "x-api-key: k"))
-            _, headers = await direct.head()
+            _, headers = await direct.ask(request(MESSAGES, PLAIN_BODY, "x-api-key: k"))
             assert await direct.body(headers) == expected
         assert upstream.accepted == 2
 
@@ -164,8 +160,7 @@ async def test_endless_heads_of_an_upstream(endless: bytes) -> None:
     """They are malformed answers, whatever comes behind."""
     play = [endless + b"\r\n" + ANSWER]
     async with between(play, retry={"max_attempts": 1}) as (running, _), raw(running.port) as direct:
-        await direct.send(request(MESSAGES, PLAIN_BODY, "x-api-key: k"))
-        status, headers = await direct.head()
+        status, headers = await direct.ask(request(MESSAGES, PLAIN_BODY, "x-api-key: k"))
         assert (status, b"malformed" in await direct.body(headers)) == (502, True)
 
 

@@ -51,8 +51,7 @@ async def test_passed_on_as_it_is(answer: bytes, status: int, body: bytes, told:
     """Once, with its own status, headers and body; the log names what it was."""
     async with between([answer], [STREAM], max_concurrency=4) as (proxy, upstream), raw(proxy.port) as direct:
         level = proxy.snapshot()
-        await direct.send(request(MESSAGES, STREAM_BODY))
-        got, headers = await direct.head()
+        got, headers = await direct.ask(request(MESSAGES, STREAM_BODY))
         assert got == status
         assert without_framing(headers) == without_framing(head_of(answer))
         if status not in (204, 304):
@@ -69,8 +68,7 @@ async def test_passed_on_as_it_is(answer: bytes, status: int, body: bytes, told:
 async def test_a_redirect_of_what_is_no_stream() -> None:
     """It isn't an answer of the model's either."""
     async with between([http(302, b"", LOCATION)], max_concurrency=4) as (proxy, _), raw(proxy.port) as direct:
-        await direct.send(request(MESSAGES, PLAIN_BODY))
-        status, headers = await direct.head()
+        status, headers = await direct.ask(request(MESSAGES, PLAIN_BODY))
         assert (status, dict(headers)[b"location"]) == (302, LOCATION.partition(" ")[2].encode())
         world = await proxy.until(lambda world: world.totals.failed == 1)
         assert lane_is_as_before(world.lanes[0], 4.0)
@@ -82,8 +80,7 @@ async def test_a_page_flows() -> None:
     gate = asyncio.Event()
     page: Play = [head(HTML), chunk(PAGE), gate, chunk(b"rest"), b"0\r\n\r\n"]
     async with between(page) as (proxy, _), raw(proxy.port) as direct:
-        await direct.send(request(MESSAGES, STREAM_BODY))
-        _, headers = await direct.head()
+        _, headers = await direct.ask(request(MESSAGES, STREAM_BODY))
         assert await direct.chunks(len(PAGE)) == PAGE
         gate.set()
         assert await direct.body(headers) == b"rest"
@@ -114,8 +111,7 @@ async def test_a_stream_that_was_begun_ends_in_an_error(dialect: str, name: str)
         async with raw(proxy.port) as holder, raw(proxy.port) as direct:
             await holder.send(request("/agent/other/v1/messages", PLAIN_BODY))
             await upstream.until(lambda: len(upstream.requests) == 1)
-            await direct.send(request(path, body))
-            assert (await direct.head())[0] == 200
+            assert (await direct.ask(request(path, body)))[0] == 200
             beat = await direct.chunk()
             gate.set()
             pieces = []
@@ -131,8 +127,7 @@ async def test_a_stream_that_was_begun_ends_in_an_error(dialect: str, name: str)
 async def test_whole_json_for_a_stream_is_an_answer() -> None:
     """Some gateways know no streams; their answers are passed on as they are, and counted."""
     async with between([ANSWER]) as (proxy, _), raw(proxy.port) as direct:
-        await direct.send(request(MESSAGES, STREAM_BODY))
-        _, headers = await direct.head()
+        _, headers = await direct.ask(request(MESSAGES, STREAM_BODY))
         assert await direct.body(headers) == ANSWER.partition(b"\r\n\r\n")[2]
         assert proxy.snapshot().totals.usage.total == 7
 
@@ -147,8 +142,7 @@ async def test_a_document_is_no_cut_stream(label: str, form: str) -> None:
     answer = chunked([document[:9], document[9:]], media) if form == "chunks" else http(200, document, media)
     for path, body in (*PATHS.values(), ("/v1beta/models/g:streamGenerateContent", b"{}")):
         async with between([answer]) as (proxy, upstream), raw(proxy.port) as direct:
-            await direct.send(request(path, body))
-            status, headers = await direct.head()
+            status, headers = await direct.ask(request(path, body))
             assert (status, await direct.body(headers)) == (200, document)
             await proxy.until(lambda snapshot: snapshot.totals.finished == 1)
             assert len(upstream.requests) == 1
@@ -159,8 +153,7 @@ async def test_streams_under_vague_names_are_streams(media: str) -> None:
     """Servers that don't care for the media type are understood all the same, and a cut one is tried again."""
     cut = chunked([line(message={"content": ""}, done=False)], media)
     async with between([cut], [chunked(OLLAMA, media)]) as (proxy, upstream), raw(proxy.port) as direct:
-        await direct.send(request("/api/chat", b"{}"))
-        _, headers = await direct.head()
+        _, headers = await direct.ask(request("/api/chat", b"{}"))
         assert await direct.body(headers) == b"".join(OLLAMA)
         assert len(upstream.requests) == 2
 

@@ -133,8 +133,7 @@ async def test_error_event_of_every_dialect(path: str, body: bytes, play: Play, 
     """An error inside a 200 stream before the first content is made good, whoever's dialect it is told in."""
     async with between(play, [good]) as (proxy, upstream), client() as http_client, raw(proxy.port) as direct:
         answer = await http_client.post(proxy.url + path, content=body)
-        await direct.send(request(path, body))
-        status, headers = await direct.head()
+        status, headers = await direct.ask(request(path, body))
         assert (answer.status_code, status) == (200, 200)
         assert answer.content == await direct.body(headers)
         assert len(upstream.requests) == 3
@@ -402,8 +401,7 @@ async def test_a_stream_of_frames_that_is_cut(end: bytes | Reset) -> None:
     """Behind its content it is cut for the client too, after a frame that tells why."""
     play: Play = [head(FRAMES) + chunk(FRAMED_CLAUDE[0] + FRAMED_CLAUDE[1]), end]
     async with between(play) as (proxy, _), raw(proxy.port) as direct:
-        await direct.send(request("/model/anthropic.claude-x/invoke-with-response-stream", b"{}"))
-        assert (await direct.head())[0] == 200
+        assert (await direct.ask(request("/model/anthropic.claude-x/invoke-with-response-stream", b"{}")))[0] == 200
         rest = await direct.rest()
         assert b"internalServerException" in rest
         assert not rest.endswith(END)

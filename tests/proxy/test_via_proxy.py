@@ -99,8 +99,7 @@ async def test_via_a_tunnel(context: ssl.SSLContext, ca_file: Path) -> None:
         proxying(f"lab={upstream.url}", via=between.url, ca_file=ca_file) as proxy,
         raw(proxy.port) as direct,
     ):
-        await direct.send(request(MESSAGES, STREAM_BODY))
-        status, headers = await direct.head()
+        status, headers = await direct.ask(request(MESSAGES, STREAM_BODY))
         assert (status, await direct.body(headers)) == (200, b"".join(MESSAGE))
         assert between.requests[0].startswith(f"CONNECT 127.0.0.1:{upstream.port} ".encode())
         assert len(between.requests) == 1

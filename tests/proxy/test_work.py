@@ -36,8 +36,7 @@ def response(status: str, **more: object) -> dict[str, object]:
 async def asked(running: Running, method: str, target: str, body: bytes = b"", agent: str = "a") -> bytes:
     """The body of an answer of 200."""
     async with raw(running.port) as client:
-        await client.send(request(f"/agent/{agent}{target}", body, JSON, method=method))
-        status, headers = await client.head()
+        status, headers = await client.ask(request(f"/agent/{agent}{target}", body, JSON, method=method))
         assert status == 200
         return await client.body(headers)
 
@@ -102,8 +101,7 @@ async def test_an_agent_ends_at_its_budget() -> None:
         assert used(running) == ALL + 3000 + ADVISED_TOKENS
         for _, target, body, _ in calls[::2]:
             async with raw(running.port) as client:
-                await client.send(request(f"/agent/a{target}", body, JSON))
-                assert (await client.head())[0] == 400
+                assert (await client.ask(request(f"/agent/a{target}", body, JSON)))[0] == 400
         assert len(upstream.requests) == len(calls)
 
 
@@ -330,8 +328,7 @@ async def test_a_video_or_another_job(name: str) -> None:
         unpriced: list[PriceUnknown] = []
         running.proxy.engine.hooks.watched[PriceUnknown] = unpriced.append
         async with raw(running.port) as client:
-            await client.send(request(f"/agent/a{path}", body, media))
-            await client.body((await client.head())[1])
+            await client.body((await client.ask(request(f"/agent/a{path}", body, media)))[1])
         for ended in (False, True, True):
             shown = [(each.agent, each.kind, each.count) for each in running.snapshot().work]
             assert (shown, used(running), in_flight(running)) == ([("a", name.partition(":")[0], 1)], 0, 0) or ended
@@ -374,8 +371,7 @@ async def test_a_stream_in_the_background(name: str, ending: str) -> None:
         seen: list[FirstContent] = []
         running.proxy.engine.hooks.watched[FirstContent] = seen.append
         async with raw(running.port) as client:
-            await client.send(request(f"/agent/a{path}", body, JSON))
-            assert (await client.head())[0] == 200
+            assert (await client.ask(request(f"/agent/a{path}", body, JSON)))[0] == 200
             got = b""
             while str(done["id"]).encode() not in got:
                 got += await client.chunk()
