@@ -12,8 +12,7 @@ import msgspec
 from hivemind.fleet.budget_member import BudgetMember
 from hivemind.fleet.budgets import CHANNEL, KEY, BudgetReply
 from hivemind.fleet.messages import IDLE_SYNC_S, KICK_APART_S, SYNC_S
-from hivemind.fleet.scripts import BUDGETS
-from hivemind.fleet.store import Answer, FleetStore, StoreError
+from hivemind.fleet.store import BUDGETS, Answer, FleetStore, StoreError
 from hivemind.scheduler.shared_budgets import BudgetsLease, BudgetsReport
 from hivemind.waiting import wait_up_to
 

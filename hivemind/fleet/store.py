@@ -19,6 +19,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from enum import Enum
 from functools import cache
+from importlib import resources
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -547,3 +548,10 @@ def _tls(error: ssl.SSLError) -> str:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())[:200]
+
+
+ALLOCATOR = Script.of(resources.files("hivemind.fleet").joinpath("allocator.lua").read_text("utf-8"))
+"""Divides what a lane has among the members. `tests/fleet/model/allocator.py` is the same in Python."""
+
+BUDGETS = Script.of(resources.files("hivemind.fleet").joinpath("budgets.lua").read_text("utf-8"))
+"""Divides what is left of budgets. `tests/fleet/model/budgets.py` is the same in Python."""

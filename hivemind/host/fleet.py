@@ -18,8 +18,7 @@ from hivemind.fleet.link import Link
 from hivemind.fleet.messages import PROTOCOL
 from hivemind.fleet.orders import Inbox, KnownNowhere, StoreAway, inbox_key
 from hivemind.fleet.presence import Beacon
-from hivemind.fleet.scripts import ALLOCATOR
-from hivemind.fleet.store import Fault, FleetStore, StoreError
+from hivemind.fleet.store import ALLOCATOR, Fault, FleetStore, StoreError
 from hivemind.fleet.watcher import Watcher
 from hivemind.fleet.works import CHANNEL, Works
 from hivemind.proxy.engine import Engine

@@ -18,8 +18,8 @@ import uvicorn
 
 from hivemind import logs
 from hivemind.console import Console
-from hivemind.host.idle import ending_when_idle
 from hivemind.host.listening import BACKLOG, bind, print_ready, ready_line, url_of
+from hivemind.host.start_lock import ending_when_idle
 from hivemind.proxy import file_limit
 from hivemind.store.token_file import ControlKey, announced, state_dir
 

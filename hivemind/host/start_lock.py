@@ -9,15 +9,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hivemind.store.locks import take_lock
 from hivemind.store.token_file import state_dir
+from hivemind.text.humanise import short_duration
 
+if TYPE_CHECKING:
+    from hivemind.host.proxy import Proxy
+    from hivemind.settings import Settings
+
+_log = logging.getLogger(__name__)
 LONGEST_S = 30.0
 """How long a starter waits for others: one of them may be suspended."""
 _LOOK_EVERY_S = 0.05
+_IDLE_LOOK_EVERY_S = 1.0
 
 
 class StartLock:
@@ -54,3 +64,35 @@ class StartLock:
         until = loop.time() + within_s
         while not self.take() and loop.time() < until:  # noqa: ASYNC110 - other processes
             await asyncio.sleep(_LOOK_EVERY_S)
+
+
+@contextlib.contextmanager
+def ending_when_idle(proxy: Proxy, settings: Settings, stop: asyncio.Event) -> Iterator[None]:
+    """Set the event once the proxy was idle for as long as the settings say.
+
+    From then on until this context is left no starter finds the proxy, because the lock of its port is held.
+    """
+    lock = StartLock(settings.state_dir, settings.port)
+    task = asyncio.create_task(_watch(proxy, settings.idle_exit_s or 0.0, lock, stop), name="end when idle")
+    try:
+        yield
+    finally:
+        task.cancel()
+        lock.release()
+
+
+async def _watch(proxy: Proxy, after_s: float, lock: StartLock, stop: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+    seen, since = _use(proxy), loop.time()
+    while not stop.is_set():
+        await asyncio.sleep(min(_IDLE_LOOK_EVERY_S, after_s / 4))
+        use, now = _use(proxy), loop.time()
+        if use != seen or proxy.processes.agents or proxy.app.answering:
+            seen, since = use, now
+        elif now - since >= after_s and lock.take():  # a starter that had it was answered before, which is use
+            _log.info("nobody used the proxy for %s, so it ends", short_duration(after_s))
+            stop.set()
+
+
+def _use(proxy: Proxy) -> tuple[int, int]:
+    return proxy.engine.arrived, proxy.asked

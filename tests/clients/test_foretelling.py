@@ -16,9 +16,8 @@ from clients.installed import missing
 from hivemind.journal.figures import Figures, FiguresFold
 from hivemind.journal.importers.making import journal_of
 from hivemind.journal.read.reader import open_journal
-from hivemind.lab.foresight.answer import answer
+from hivemind.lab.foresight.answer import answer, foretell
 from hivemind.lab.foresight.draws import on_all_cores
-from hivemind.lab.foresight.foretell import foretell
 from hivemind.lab.foresight.foretold import WAITED, WALL, named
 from hivemind.lab.foresight.told import Foretold
 from hivemind.lab.simulate.recording import load

@@ -12,8 +12,8 @@ import pytest
 from hivemind.cli.lab import tune, what_if
 from hivemind.journal.figures import Figures
 from hivemind.lab.foresight import draws
+from hivemind.lab.foresight.answer import foretell
 from hivemind.lab.foresight.draws import Job, one_by_one, remembering
-from hivemind.lab.foresight.foretell import foretell
 from hivemind.lab.foresight.heldout import HeldOut, held_out
 from hivemind.lab.foresight.prediction import Prediction
 from hivemind.lab.simulate import recording as recordings

@@ -11,8 +11,7 @@ from lab.predictions import FIGURES, prediction
 
 from hivemind.journal.figures import Waits
 from hivemind.journal.wait_causes import WaitCauses
-from hivemind.lab.foresight.answer import answer
-from hivemind.lab.foresight.foretell import foretell
+from hivemind.lab.foresight.answer import answer, foretell
 from hivemind.lab.foresight.foretold import WALL, foretold, named
 from hivemind.lab.foresight.heldout import HeldOut, HeldOutPart
 from hivemind.lab.foresight.notes import commands

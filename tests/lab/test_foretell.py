@@ -14,11 +14,10 @@ from lab.kit import recorded, served
 
 from hivemind import processes
 from hivemind.errors import HiveMindError, UsageError
-from hivemind.lab.foresight.foretell import foretell
-from hivemind.lab.foresight.ranges import Evidence, changed, difference
+from hivemind.lab.foresight.answer import foretell
+from hivemind.lab.foresight.ranges import Evidence, changed, difference, t_quantile
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import Recording
-from hivemind.lab.student_t import t_quantile
 from hivemind.processes import Beside, on_cores
 
 

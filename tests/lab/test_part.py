@@ -14,8 +14,7 @@ from hivemind.lab.fit.limiter import FittedLimit, Form
 from hivemind.lab.fit.limits import limiters
 from hivemind.lab.simulate.recording import load
 from hivemind.lab.simulate.simulation import simulate
-from hivemind.lab.trace.part import last_part
-from hivemind.lab.trace.slice import sliced
+from hivemind.lab.trace.part import last_part, sliced
 from hivemind.lab.trace.steps import CommandStep
 from hivemind.records import replace
 from hivemind.scheduler import events as ev

@@ -12,7 +12,7 @@ from hivemind.lab.fit.failures import Failures
 from hivemind.lab.fit.load import Load
 from hivemind.lab.fit.provider import FittedProvider
 from hivemind.lab.trace.steps import TracedAttempt
-from hivemind.lab.tune.refusals import larger_by, unexplained
+from hivemind.lab.tune.promise import larger_by, unexplained
 from hivemind.records import replace
 from hivemind.scheduler.types import Failure, FailureKind
 

@@ -23,7 +23,6 @@ from hivemind_tui.panels import (
     request_table,
     slots,
     task_page,
-    trends,
     vitals,
 )
 from hivemind_tui.panels.curve import CurvePanel
@@ -120,7 +119,7 @@ def pages(plots: PlotProcess | None) -> Mapping[str, Callable[[], Widget]]:
         ),
         "cost": lambda: Horizontal(
             Panel(cost_table.render, id="costs"),
-            Vertical(Panel(trends.render_spend, id="cost-trends"), curve("cost-curve"), id="cost-right"),
+            Vertical(Panel(vitals.render_spend, id="cost-trends"), curve("cost-curve"), id="cost-right"),
         ),
         "whatif": lambda: Horizontal(
             Panel(knobs.render_what_if, id="whatif-settings"),

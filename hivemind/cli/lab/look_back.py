@@ -120,9 +120,8 @@ def _foretold(paths: list[str], state: Path, key: str, tier: tuple[Published, ..
         return str(json.loads(kept.read_text("utf-8"))["sentence"])
     if find_spec("numpy") is None:
         return ""
-    from hivemind.lab.foresight.answer import answer
+    from hivemind.lab.foresight.answer import answer, foretell
     from hivemind.lab.foresight.draws import on_all_cores
-    from hivemind.lab.foresight.foretell import foretell
     from hivemind.lab.simulate.recording import load
 
     price = prices_at()

@@ -14,9 +14,8 @@ from hivemind.cli.progress import Progress
 from hivemind.console import print_json, printable
 from hivemind.errors import UsageError
 from hivemind.lab.comparison import Verdict, amount_of
-from hivemind.lab.foresight.answer import answer
+from hivemind.lab.foresight.answer import answer, foretell
 from hivemind.lab.foresight.draws import on_all_cores
-from hivemind.lab.foresight.foretell import foretell
 from hivemind.lab.foresight.prediction import Prediction
 from hivemind.lab.foresight.ranges import Range
 from hivemind.lab.foresight.told import Answer, Foretold

@@ -1,15 +1,26 @@
-"""The answer to a what-if, as it is read: a sentence, the figures, what the models learned, and what limits them."""
+"""The answer to a what-if: what changes do to a recording, computed on all cores with the held-out check beside it; and
+as it is read: a sentence, the figures, what the models learned, and what limits them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 
+from hivemind.console import printable
+from hivemind.errors import UsageError
+from hivemind.lab.foresight.draws import Runs, on_all_cores
 from hivemind.lab.foresight.foretold import WALL, foretold, less_is_done, named
+from hivemind.lab.foresight.heldout import HeldOut, held_out
 from hivemind.lab.foresight.notes import doubts, held_out_text, notes
-from hivemind.lab.foresight.prediction import Prediction
+from hivemind.lab.foresight.prediction import Prediction, predict
 from hivemind.lab.foresight.sentence import reasons, sentence
 from hivemind.lab.foresight.told import Answer
+from hivemind.lab.simulate.overrides import Change, agent_commands
 from hivemind.lab.simulate.recording import Recording
+from hivemind.processes import Beside
+from hivemind.records import replace
+from hivemind.scheduler.types import Price
+from hivemind.text.humanise import instead_of
 
 
 def answer(recording: Recording, prediction: Prediction) -> Answer:
@@ -53,3 +64,39 @@ def _titles(recording: Recording, prediction: Prediction) -> tuple[str, str]:
     if prediction.changes:
         return scheduled if prediction.simulated else "recorded", "changed"
     return "recorded", scheduled if prediction.simulated else "another run"
+
+
+_AGENTS_NAMED = 8
+
+
+def foretell(
+    recording: Recording,
+    changes: Sequence[Change],
+    price: Price | None = None,
+    *,
+    runs: Runs = on_all_cores,
+    checked: Beside[HeldOut] | None = None,
+) -> Prediction:
+    """Predict what changes do, with the models checked. Takes seconds.
+
+    `checked`: the check of this recording, if it has begun already.
+
+    Raises: UsageError: the changes don't go together, can't be made, or name an agent that isn't in the recording.
+    """
+    check_agents(recording, changes)
+    checking = Beside(partial(held_out, recording)) if checked is None else checked
+    try:
+        return replace(predict(recording, changes, price=price, runs=runs), held_out=checking.result())
+    except BaseException:
+        if checked is None:
+            checking.cancel()
+        raise
+
+
+def check_agents(recording: Recording, changes: Sequence[Change]) -> None:
+    """Raises: UsageError: a change is of an agent that isn't in the recording."""
+    known = {each.arrived.agent for each in recording.trace.requests}
+    for order in agent_commands(changes):
+        if order.agent not in known:
+            hint = instead_of(order.agent or "", sorted(known), _AGENTS_NAMED)
+            raise UsageError(f"{order.agent}: no agent of that name is in {recording.name}{printable(hint)}")

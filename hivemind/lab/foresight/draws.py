@@ -18,7 +18,7 @@ from hivemind.lab.fit.provider import draw_providers
 from hivemind.lab.simulate.overrides import Change
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.simulate.simulation import simulate
-from hivemind.lab.trace.slice import sliced
+from hivemind.lab.trace.part import sliced
 from hivemind.processes import on_cores
 from hivemind.records import replace
 from hivemind.scheduler.types import Price

@@ -15,7 +15,7 @@ from hivemind.lab.fit.limiter import FittedLimit
 from hivemind.lab.fit.provider import FittedProvider, fit_providers
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.simulate.simulation import simulate
-from hivemind.lab.trace.slice import sliced
+from hivemind.lab.trace.part import sliced
 from hivemind.lab.trace.steps import RequestStep
 from hivemind.lab.trace.trace import LaneTrace, Trace
 from hivemind.records import replace

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from statistics import NormalDist, fmean
 
 from msgspec import Struct
-
-from hivemind.lab.student_t import t_quantile
 
 CONFIDENCE = 0.9
 """Of real runs an interval holds so many."""
@@ -130,3 +129,28 @@ def _by_share(evidence: Evidence) -> bool:
 
 def _logarithms(values: Sequence[float]) -> list[float]:
     return [math.log(each) for each in values]
+
+
+_PRECISION = 1e-12
+
+
+@lru_cache(maxsize=1024)
+def t_quantile(degrees: int, alpha: float) -> float:
+    """Return what |t| exceeds with probability `alpha`, at one degree of freedom or more."""
+    low, high = 0.0, math.pi / 2
+    while high - low > _PRECISION:
+        middle = (low + high) / 2
+        low, high = (middle, high) if 1 - _within(middle, degrees) > alpha else (low, middle)
+    return math.tan(high) * math.sqrt(degrees)
+
+
+def _within(angle: float, degrees: int) -> float:
+    """Return the probability that |t| is at most sqrt(degrees) * tan(angle): the finite series for whole degrees of
+    freedom (Abramowitz and Stegun, 26.7.3 and 26.7.4)."""
+    odd = degrees % 2
+    term = math.cos(angle) if odd else 1.0
+    found = 0.0
+    for n in range(2 + odd, degrees + 1, 2):
+        found += term
+        term *= math.cos(angle) ** 2 * (n - 1) / n
+    return 2 / math.pi * (angle + math.sin(angle) * found) if odd else math.sin(angle) * found

@@ -7,21 +7,23 @@ more may be in flight than was recorded, because a provider's limit just beyond 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Literal
 
 from msgspec import Struct
 
 from hivemind.journal.figures import Figures
+from hivemind.lab.fit.failures import Failures
+from hivemind.lab.fit.provider import FittedProvider
 from hivemind.lab.foresight.heldout import UNCHECKED, Figure, HeldOut
 from hivemind.lab.foresight.prediction import Prediction, predict
 from hivemind.lab.foresight.ranges import Evidence, Range
 from hivemind.lab.simulate.recording import Recording
-from hivemind.lab.tune.refusals import unexplained
 from hivemind.lab.tune.simulations import Runs, runs_of
 from hivemind.lab.tune.space import Changes
-from hivemind.scheduler.types import Price
+from hivemind.scheduler.types import FailureKind, Price
 
 Goal = Literal["wall_time", "p95_wait", "dollars"]
 WhyNot = Literal["", "agents", "failures", "errors", "beyond", "refused", "unclear", "little", "small"]
@@ -188,3 +190,40 @@ def _fills(prediction: Prediction) -> bool:
 def goes_beyond(recorded: Figures, before: Sequence[Figures], after: Sequence[Figures]) -> bool:
     """Return whether more is in flight than was recorded, or than with the recorded settings."""
     return max(run.busiest for run in after) > max(recorded.busiest, *(run.busiest for run in before))
+
+
+_REFUSED = (FailureKind.OVERLOADED, FailureKind.RATE_LIMITED)
+_FEW = 3
+"""Fewer refusals tell nothing."""
+_SURE = 2.33
+"""Standard errors by which refusals come with more in flight in one of a hundred recordings by chance."""
+
+
+def unexplained(providers: Iterable[FittedProvider]) -> int:
+    """Return how many refusals came with more in flight without a cause in the models: some limit isn't known.
+
+    A simulation refuses no more with more in flight then, and what it gains by that may be lost to refusals.
+    """
+    return sum(_unexplained(each.failures) for each in providers)
+
+
+def _unexplained(failures: Failures) -> int:
+    if failures.load is not None:
+        return 0
+    refused = [one.in_flight for _, one in failures.chance if one.failure is not None and one.failure.kind in _REFUSED]
+    taken = [one.in_flight for request in failures.requests for one in request.unrefused if one.failure is None]
+    return len(refused) if len(refused) >= _FEW and larger_by(refused, taken) > _SURE else 0
+
+
+def larger_by(ones: Sequence[int], others: Sequence[int]) -> float:
+    """Return by how many standard errors numbers are larger than others, by their ranks (Mann and Whitney's test)."""
+    mine, their = Counter(ones), Counter(others)
+    below, larger, ties = 0, 0.0, 0
+    for value in sorted({*mine, *their}):
+        larger += mine[value] * (below + their[value] / 2)
+        below += their[value]
+        together = mine[value] + their[value]
+        ties += together**3 - together
+    pairs, count = len(ones) * len(others), len(ones) + len(others)
+    variance = pairs / 12 * (count + 1 - ties / (count * (count - 1))) if count > 1 else 0.0
+    return (larger - pairs / 2) / math.sqrt(variance) if variance > 0 else 0.0

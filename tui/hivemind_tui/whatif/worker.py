@@ -19,9 +19,8 @@ from msgspec import Struct, structs
 from hivemind.errors import HiveMindError
 from hivemind.journal.figures import Figures
 from hivemind.journal.read.reader import open_journal
-from hivemind.lab.foresight.answer import answer
+from hivemind.lab.foresight.answer import answer, foretell
 from hivemind.lab.foresight.draws import Job, on_all_cores, remembering
-from hivemind.lab.foresight.foretell import foretell
 from hivemind.lab.foresight.foretold import WALL, named
 from hivemind.lab.foresight.heldout import HeldOut, held_out
 from hivemind.lab.report.lanes import Series
