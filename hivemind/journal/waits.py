@@ -13,17 +13,19 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hivemind.journal.lane_waits import LANE_CAUSES, STAGGER_S, LaneWaits
 from hivemind.journal.wait_causes import (
     BUDGET,
     CIRCUIT,
     GATE_CAUSES,
     HELD,
+    LANE_CAUSES,
     NAMES,
     OTHER,
     RATE_LIMITED,
     RETRY,
+    STAGGER_S,
     TASK,
+    LaneWaits,
     WaitCauses,
     causes_of,
 )

@@ -13,9 +13,8 @@ from world.kit import state
 
 from benchmarks.prediction import WORLDS, record
 from hivemind.journal.figures import Figures, FiguresFold
-from hivemind.journal.lane_waits import STAGGER_S
 from hivemind.journal.read.reader import open_journal
-from hivemind.journal.wait_causes import CAUSES, GATE_CAUSES, NAMES, WAITED_FOR, WaitCauses, shares_text
+from hivemind.journal.wait_causes import CAUSES, GATE_CAUSES, NAMES, STAGGER_S, WAITED_FOR, WaitCauses, shares_text
 from hivemind.journal.waits import WaitsFold
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.simulation import simulate

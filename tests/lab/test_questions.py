@@ -11,9 +11,8 @@ from msgspec import structs
 
 from hivemind.errors import UsageError
 from hivemind.lab.simulate.altered import altered
-from hivemind.lab.simulate.overrides import Change, parse_changes, questions
+from hivemind.lab.simulate.overrides import Change, parse_changes, questions, scenario
 from hivemind.lab.simulate.recording import Recording
-from hivemind.lab.simulate.scenario_file import scenario
 from hivemind.lab.simulate.simulation import simulate
 from hivemind.prices import prices_at
 from hivemind.records import replace

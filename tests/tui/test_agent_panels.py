@@ -13,7 +13,7 @@ from tui.worlds import budget, calm_world, world
 from hivemind.records import replace
 from hivemind.scheduler.types import Priority
 from hivemind.world.snapshot import Snapshot
-from hivemind_tui.panels import agent_page, agent_table, header, models
+from hivemind_tui.panels import agent_page, agent_table, cost_table, header
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.sources.base import Link
 from hivemind_tui.state.lists import SortOrder
@@ -259,7 +259,7 @@ def test_the_header_counts_who_got_an_error(width: int) -> None:
 @pytest.mark.parametrize("height", [10, 7])
 def test_the_cost_by_model(height: int, golden: Callable[[str, str], None]) -> None:
     """The dearest first, with their shares; what has no price says so, and what isn't listed is counted."""
-    rows = models.render(View(world()), 50, height, PLAIN)
+    rows = cost_table.render_models(View(world()), 50, height, PLAIN)
     assert [row.cell_length for row in rows] == [50] * height
     golden(f"models_{height}", text(rows))
 

@@ -15,7 +15,7 @@ from hivemind.records import replace
 from hivemind.scheduler.events import BudgetState
 from hivemind.world.health import Alert
 from hivemind.world.snapshot import Snapshot
-from hivemind_tui.panels import agent_page, agent_table, curve, header, lanes, limits, log, models, slots, vitals
+from hivemind_tui.panels import agent_page, agent_table, cost_table, curve, header, lanes, limits, log, slots, vitals
 from hivemind_tui.render.glyphs import ASCII, UNICODE
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
@@ -116,7 +116,12 @@ WORLDS: dict[str, Callable[[], Snapshot]] = {
     "wide": lambda: hostile(WIDE),
     "extreme": extreme,
 }
-EVERY: dict[str, Render] = {**PANELS, "lanes": lanes.render, "models": models.render, "vitals": vitals.render}
+EVERY: dict[str, Render] = {
+    **PANELS,
+    "lanes": lanes.render,
+    "models": cost_table.render_models,
+    "vitals": vitals.render,
+}
 
 
 @pytest.mark.parametrize("made", WORLDS)

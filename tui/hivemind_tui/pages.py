@@ -18,7 +18,6 @@ from hivemind_tui.panels import (
     lanes,
     limits,
     log,
-    models,
     request_page,
     request_table,
     slots,
@@ -79,7 +78,9 @@ def pages(plots: PlotProcess | None) -> Mapping[str, Callable[[], Widget]]:
                 id="agents-left",
             ),
             Vertical(
-                Panel(agent_page.render_card, id="agent-card"), Panel(models.render, id="models"), id="agents-right"
+                Panel(agent_page.render_card, id="agent-card"),
+                Panel(cost_table.render_models, id="models"),
+                id="agents-right",
             ),
         ),
         "requests": lambda: Vertical(
@@ -168,7 +169,7 @@ def rows_wanted(view: View, width_of: Callable[[str], int], alone: bool, pen: Pe
         case "agents":
             return {
                 "agents-all": len(view.agents),
-                "models": models.rows_wanted(view, width_of("models"), pen) - AROUND,
+                "models": cost_table.rows_wanted(view, width_of("models"), pen) - AROUND,
             }
         case "tasks":
             none = not view.snapshot.tasks

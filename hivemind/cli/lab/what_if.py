@@ -19,9 +19,8 @@ from hivemind.lab.foresight.draws import on_all_cores
 from hivemind.lab.foresight.prediction import Prediction
 from hivemind.lab.foresight.ranges import Range
 from hivemind.lab.foresight.told import Answer, Foretold
-from hivemind.lab.simulate.overrides import parse_changes
+from hivemind.lab.simulate.overrides import parse_changes, scenario
 from hivemind.lab.simulate.recording import Recording, load
-from hivemind.lab.simulate.scenario_file import scenario
 from hivemind.prices import prices_at
 from hivemind.providers.published import published
 from hivemind.text.humanise import duration, plural

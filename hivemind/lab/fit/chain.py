@@ -1,7 +1,8 @@
-"""A chain of two states in continuous time: well, and a spell in which more attempts fail.
+"""How attempts ended, and a chain of two states in continuous time that explains it: well, and a spell in which more
+attempts fail.
 
-It is fitted by expectation and maximisation. Where no attempt was made, for example while the circuit was open, a spell
-may have ended at any time; so the time in a gap is shared out by the lengths of spells seen elsewhere.
+The chain is fitted by expectation and maximisation. Where no attempt was made, for example while the circuit was
+open, a spell may have ended at any time; so the time in a gap is shared out by the lengths of spells seen elsewhere.
 """
 
 from __future__ import annotations
@@ -12,8 +13,6 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from hivemind.lab.fit.outcomes import Outcome
-
 _ROUNDS = 25
 _ENOUGH = 1e-3
 """Rounds end when the log-likelihood grows by less."""
@@ -22,6 +21,28 @@ _STEPS = 3000
 """Outcomes alike are joined while they span less than this part of the recording."""
 _LENGTHS = (0.01, 0.08)
 """Lengths of spells to begin with, as shares of the recording."""
+
+
+class Outcome(NamedTuple):
+    """How one attempt ended that neither places nor rate limits refused."""
+
+    at: float
+    """When it began."""
+    failed: bool
+    in_flight: int
+    """Requests in flight when it began, itself included."""
+
+
+def log_likelihood(outcomes: Sequence[Outcome], shares: Sequence[float]) -> float:
+    """Return the log-likelihood of outcomes by the share that was expected to fail of each."""
+    return math.fsum(
+        math.log(max(1e-9, share if one.failed else 1.0 - share)) for one, share in zip(outcomes, shares, strict=True)
+    )
+
+
+def share_failed(outcomes: Sequence[Outcome]) -> float:
+    """Return the share that failed, never quite 0 or 1."""
+    return (sum(one.failed for one in outcomes) + 0.5) / (len(outcomes) + 1.0)
 
 
 class ChainRun(NamedTuple):

@@ -16,11 +16,9 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from hivemind.lab.fit.chain import fit_chain
-from hivemind.lab.fit.load import Load, fit_load
+from hivemind.lab.fit.chain import Outcome, fit_chain, log_likelihood, share_failed
+from hivemind.lab.fit.load import Load, Spells, fit_load, spells_of, timeline
 from hivemind.lab.fit.luck import luck
-from hivemind.lab.fit.outcomes import Outcome, log_likelihood, share_failed
-from hivemind.lab.fit.spells import Spells, spells_of, timeline
 from hivemind.lab.trace.steps import RequestAttempt, RequestStep, TracedAttempt
 from hivemind.records import replace
 from hivemind.scheduler.types import FailureKind

@@ -9,9 +9,8 @@ from typing import Self
 from msgspec import Struct, field
 
 from hivemind.errors import UsageError
-from hivemind.lab.simulate.overrides import Change, parse_changes
+from hivemind.lab.simulate.overrides import Change, parse_changes, scenario
 from hivemind.lab.simulate.questions import all_names, is_question
-from hivemind.lab.simulate.scenario_file import scenario
 from hivemind.records import replace
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.operator.knobs import KNOBS
