@@ -308,7 +308,6 @@ def agent_row(view: AgentView) -> AgentRow:
         view,
         agent=view.name,
         priority=view.priority.name.lower(),
-        in_flight=view.in_flight,
         tokens=view.usage.total,
         budget=None if view.budget is None else budget_row(view.budget),
     )
@@ -316,7 +315,7 @@ def agent_row(view: AgentView) -> AgentRow:
 
 def agent_in_short(view: AgentView) -> AgentRow:
     """Return the row of an agent without what only its own account needs."""
-    return AgentRow.of(agent_row(view), parent=None, task=None, budget=None, priority=view.priority.name.lower())
+    return AgentRow.of(agent_row(view), parent=None, task=None, budget=None)
 
 
 def task_row(task: TaskState, view: TaskView | None = None) -> TaskRow:

@@ -108,9 +108,7 @@ async def metrics(proxy: ProxyAccess, caller: Caller, args: MetricsInput) -> out
             totals, wasted_tokens=totals.wasted.total, unpriced_tokens=totals.unpriced, **asdict(totals.usage)
         ),
         agents=[
-            out.AgentUsage.of(
-                view, agent=view.name, unpriced_tokens=view.unpriced, ttft_s=view.ttft_s, **asdict(view.usage)
-            )
+            out.AgentUsage.of(view, agent=view.name, unpriced_tokens=view.unpriced, **asdict(view.usage))
             for view in shown
         ],
         agents_left_out=left_out,
@@ -136,7 +134,7 @@ def _amount(view: AgentView, order: str) -> float:
 
 def _lane(state: LaneState) -> out.LaneMetrics:
     share = state.circuit_errors / state.circuit_results if state.circuit_results else None
-    return out.LaneMetrics.of(state, mean_ttft_s=state.mean_ttft_s, error_share=share)
+    return out.LaneMetrics.of(state, error_share=share)
 
 
 @tool("How to point a client at the proxy", read_only=True, idempotent=True)

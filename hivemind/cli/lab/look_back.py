@@ -121,7 +121,6 @@ def _foretold(paths: list[str], state: Path, key: str, tier: tuple[Published, ..
     if find_spec("numpy") is None:
         return ""
     from hivemind.lab.foresight.answer import answer, foretell
-    from hivemind.lab.foresight.draws import on_all_cores
     from hivemind.lab.simulate.recording import load
 
     price = prices_at()
@@ -129,7 +128,7 @@ def _foretold(paths: list[str], state: Path, key: str, tier: tuple[Published, ..
     if recording.unsaid:
         sentence = f"What it would have changed can't be said: {recording.unsaid}."
     else:
-        found = answer(recording, foretell(recording, (), price, runs=on_all_cores))
+        found = answer(recording, foretell(recording, (), price))
         sentence = f"{found.sentence} {found.checked}"
     with output_file(kept, str(kept)) as file:
         file.write(json.dumps({"sentence": sentence}).encode())
