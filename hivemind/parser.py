@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, NoReturn
 
 from hivemind.errors import UsageError
@@ -57,6 +58,7 @@ class Parser(argparse.ArgumentParser):
         if self.rest is not None and given is not None and "--" in given:
             place = given.index("--")
             given, rest = given[:place], given[place + 1 :]
+        self._refuse_unknown(given or [])
         parsed, extra = super().parse_known_args(given, namespace)
         if self.rest is not None:
             setattr(parsed, self.rest, rest)
@@ -64,6 +66,14 @@ class Parser(argparse.ArgumentParser):
         if extra:
             self._refuse(extra[0])
         return parsed, extra
+
+    def _refuse_unknown(self, given: Sequence[str]) -> None:
+        """Refuse a flag that there isn't before argparse takes its value for something else."""
+        if any(each.nargs in (argparse.PARSER, argparse.REMAINDER) for each in self._actions):
+            return  # what follows is for another parser, or no flag of ours
+        for word in takewhile(lambda each: each != "--", given):
+            if word.startswith("--") and " " not in word and word.partition("=")[0] not in self._option_string_actions:
+                self._refuse(word)
 
     def _taken(self, extra: list[str], namespace: Any) -> list[str]:
         """Add words that stand after a flag to the last positional argument that takes any number, as argparse itself

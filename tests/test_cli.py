@@ -99,6 +99,7 @@ LISTED = ", ".join([*OWN, "echo", "interrupted", "missing", "wrong"])
         (["wrong"], "the command wrong can't be loaded (added_commands:_echo is no hivemind.cli.plugin.Command)"),
         (["--frob"], "--frob: no such flag; see --help"),
         (["echo", "--frob"], "--frob: no such flag; see --help"),
+        (["circuit", "--frob", "x"], "--frob: no such flag; see --help"),  # and not: x is no circuit
         (["journal", "show", "a", "-f"], "-f: is no longer a flag; `hivemind logs -f` follows a proxy"),
         (
             ["what-if", "a", "--out=b"],
