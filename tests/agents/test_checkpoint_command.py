@@ -54,7 +54,7 @@ def test_listed_as_json(tmp_path: Path) -> None:
 
 def test_none(tmp_path: Path) -> None:
     """There are none, which is no error."""
-    assert run(tmp_path) == (0, f"no checkpoints in {tmp_path}/checkpoints\n", "")
+    assert run(tmp_path) == run(tmp_path, "list") == (0, f"no checkpoints in {tmp_path}/checkpoints\n", "")
     assert run(tmp_path, "--json") == (0, "[]\n", "")
 
 

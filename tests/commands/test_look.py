@@ -166,6 +166,7 @@ async def test_tasks(tmp_path: Path, golden: Golden) -> None:
         at.proxy.proxy.apply(SubmitTasks(TASKS), "test")
         golden("tasks", await at.does("tasks"))
         golden("tasks_narrow", await at.does("tasks", COLUMNS="40"))
+        assert await at.does("tasks list") == await at.does("tasks")
         batch = json.loads(await at.does("tasks --batch n --json"))
         assert [(task["spec"]["id"], task["priority"]) for task in batch] == [(t.id, "high") for t in TASKS[:2]]
 

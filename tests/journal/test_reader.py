@@ -252,10 +252,10 @@ def test_lines_a_little_out_of_order_stay(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"", "is empty; hivemind journal ls lists the journals that there are"),
-        (b"\x89\xfe\x12" * 999, "isn't a journal; hivemind journal ls lists the journals that there are"),
-        (b"\0" * 5000, "isn't a journal; hivemind journal ls lists the journals that there are"),
-        (b"hello\n" * 5, "isn't a journal; hivemind journal ls lists the journals that there are"),
+        (b"", "is empty; hivemind journal list lists the journals that there are"),
+        (b"\x89\xfe\x12" * 999, "isn't a journal; hivemind journal list lists the journals that there are"),
+        (b"\0" * 5000, "isn't a journal; hivemind journal list lists the journals that there are"),
+        (b"hello\n" * 5, "isn't a journal; hivemind journal list lists the journals that there are"),
         (b'{"v":1,"event":"Journ', "holds no whole line: the program that wrote it was killed, or the disk was full"),
         (
             b'{"v":9,"event":"Begun"}\n{"v":9,"event":"More"}\n',
@@ -290,7 +290,7 @@ def test_utf16(tmp_path: Path) -> None:
     ("make", "told"),
     [
         (lambda path: path.mkdir(), "is a folder; name one of the journals in it"),
-        (lambda path: None, "no such file; hivemind journal ls lists the journals that there are"),
+        (lambda path: None, "no such file; hivemind journal list lists the journals that there are"),
         (lambda path: os.mkfifo(path), "isn't a file; save it as one first"),
         (lambda path: path.symlink_to(path), "can't be read (Too many levels of symbolic links)"),
     ],

@@ -1,4 +1,4 @@
-"""`hivemind journal ls`, `show` and `stats`, on whole and on damaged journals."""
+"""`hivemind journal list`, `show` and `stats`, on whole and on damaged journals."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ def test_ls(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "rubbish.jsonl").write_bytes(b"rubbish")
     live = JournalPart(part_path(folder, "live", 1))
     live.append(line_of(began(journal="live")))
-    out, err = does(capsys, folder, "ls")
+    out, err = does(capsys, folder, "list")
     live.close()
     assert [line.split()[0] for line in out.splitlines()] == ["JOURNAL", cut, NAME, "live"]
     ends = [line.split("  ")[-1].strip() for line in out.splitlines()]
     assert ends == ["END", "truncated", "ended", "still being written"]
     assert err.startswith(f"hivemind: {folder / 'rubbish.jsonl'}: isn't a journal")
     assert len(err.splitlines()) == 1
-    rows = json.loads(does(capsys, folder, "ls", "--json")[0])
+    rows = json.loads(does(capsys, folder, "list", "--json")[0])
     assert [(row["name"], row["parts"], row["requests"], row["length_s"]) for row in rows] == [
         (cut, 1, 1, 2.0),
         (NAME, 2, 3, 121.0),
@@ -82,9 +82,9 @@ def test_ls(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_ls_of_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """No journals are no error; only such that can't be read are."""
-    assert does(capsys, folder, "ls") == (f"no journals in {folder}\n", "")
+    assert does(capsys, folder, "list") == does(capsys, folder, "ls") == (f"no journals in {folder}\n", "")
     (folder / "rubbish.jsonl").write_bytes(b"rubbish")
-    assert does(capsys, folder, "ls", code=2)[0] == f"no journals in {folder}\n"
+    assert does(capsys, folder, "list", code=2)[0] == f"no journals in {folder}\n"
 
 
 def test_much_is_not_counted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,13 +56,14 @@ class NotKept(HiveMindError):
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "%(prog)s [show NAME [--conversation] | prune [NAME]] [--json] [--state-dir FOLDER] [--config FILE]"
+    words = "[list | show NAME [--conversation] | prune [NAME]]"
+    parser.usage = f"%(prog)s {words} [--json] [--state-dir FOLDER] [--config FILE]"
     parser.epilog = (
         "prune removes the checkpoints of all agents, or of one, but for the newest of each; a checkpoint by its own"
         " name always."
     )
     what = "show: a checkpoint by its name, or an agent's latest; prune: remove old ones"
-    parser.add_argument("what", nargs="*", metavar="show NAME | prune [NAME]", help=what)
+    parser.add_argument("what", nargs="*", metavar="list | show NAME | prune [NAME]", help=what)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--conversation", action="store_true", help="with show: print the conversation alone, as JSON")
     add_folder_flags(parser)
@@ -108,8 +109,8 @@ def conversation_of(found: Found) -> bytes:
 
 def _run(namespace: argparse.Namespace) -> int:
     what = namespace.what
-    word = what[0] if what else ""
-    if word not in ("", "show", "prune") or len(what) > 2 or (word == "show" and len(what) < 2):
+    word = what[0] if what else "list"
+    if len(what) not in {"list": (0, 1), "show": (2,), "prune": (1, 2)}.get(word, ()):
         raise UsageError("say `hivemind checkpoints`, `hivemind checkpoints show NAME` or `hivemind checkpoints prune`")
     if namespace.conversation and (word != "show" or namespace.json):
         raise UsageError("--conversation: goes with show, and without --json")
@@ -117,9 +118,9 @@ def _run(namespace: argparse.Namespace) -> int:
     found = all_in(folder)
     if word == "prune":
         return _prune(namespace, found, what[1] if len(what) > 1 else None)
-    if not what and namespace.json:
+    if word == "list" and namespace.json:
         return print_json([msgspec.to_builtins(each.checkpoint) | {"bytes": each.size} for each in found])
-    if not what:
+    if word == "list":
         show(table(found, time.time(), width()) if found else [f"no checkpoints in {folder}"])
         return 0
     one = latest(found, what[1])

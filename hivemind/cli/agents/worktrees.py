@@ -44,7 +44,7 @@ def _run(namespace: argparse.Namespace) -> int:
         raise UsageError("say which, as in hivemind worktrees remove alice" if not names else f"{word}: takes no names")
     if namespace.force and word != "remove":
         raise UsageError("--force: goes with remove")
-    repository = Repository.around(Path.cwd(), os.environ, "hivemind worktrees")
+    repository = Repository.around(Path.cwd(), os.environ, "worktrees")
     found = repository.all()
     removed: list[Worktree] = []
     kept: list[str] = []

@@ -1,4 +1,4 @@
-"""`hivemind journal`: list, show, count, export and import what proxies recorded. Reads files, so none needs to run.
+"""`hivemind journal`: list, show, sum up, export and import what proxies recorded. Reads files, so none needs to run.
 
 The flags of every word are here, for help and shell completion; its module, which may take a while to import, is
 imported when the word is used.
@@ -20,15 +20,15 @@ _EXPORT = "the requests of one as CSV, or as HAR with all that was recorded of t
 def _configure(parser: argparse.ArgumentParser) -> None:
     words = parser.add_subparsers(title="words", metavar="WORD", required=True)
 
-    def added(word: str, run: str, summary: str) -> argparse.ArgumentParser:
-        one = words.add_parser(word, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+    def added(word: str, run: str, summary: str, *aliases: str) -> argparse.ArgumentParser:
+        one = words.add_parser(word, aliases=aliases, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
         one.set_defaults(function=run)
         return one
 
-    ls = added("ls", "reading:list_journals", "all there are, the newest first")
-    ls.description = "List all journals."
-    ls.add_argument("--json", action="store_true", help="print JSON")
-    add_folder_flags(ls)
+    lists = added("list", "reading:list_journals", "all there are, the newest first", "ls")
+    lists.description = "List all journals."
+    lists.add_argument("--json", action="store_true", help="print JSON")
+    add_folder_flags(lists)
 
     show = added("show", "reading:show_events", "the events of one, a line each")
     add_journal_flags(show)

@@ -30,6 +30,7 @@ _COLUMNS = (
 )
 _STATES = {"running": "good", "done": "dim", "failed": "bad", "blocked": "bad"}
 _STATES |= dict.fromkeys(("paused", "skipped", "cancelled"), "warn")
+_LIST = "Show the tasks: what each waits for, and how it went."
 _SUBMIT = "Add a task. A runner starts the command; of a task without one, report how it went with done or fail."
 _CHANGES = {"cancel": ("CancelTask", "is cancelled"), "retry": ("RetryTask", "will be tried again")}
 _SUMMARIES = {
@@ -42,9 +43,10 @@ _PRIORITIES = [each.name.lower() for each in Priority]
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--batch", metavar="NAME", help="only this batch's [all]")
-    client.add_flags(parser)
     words = parser.add_subparsers(title="words", metavar="WORD")
+    for lists in (parser, words.add_parser("list", help="show the tasks, as without a word", description=_LIST)):
+        lists.add_argument("--batch", metavar="NAME", help="only this batch's [all]")
+        client.add_flags(lists)
     submit = words.add_parser("submit", help="add a task", description=_SUBMIT)
     assert isinstance(submit, Parser), "a parser's own are of its class"
     submit.rest = "line"

@@ -48,7 +48,7 @@ _PACKED = (
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
 _FLOWS = re.compile(rb"\d{1,12}:\d{1,12}:")
 _IMPORT = "hivemind journal import makes a journal of it"
-_LISTED = "hivemind journal ls lists the journals that there are"
+_LISTED = "hivemind journal list lists the journals that there are"
 
 
 class Journal(Struct):
