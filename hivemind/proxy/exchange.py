@@ -335,7 +335,7 @@ class Exchange:
                 ticket.tag = None
                 ticket = self.ticket = self._side.ticket = self._engine.arrive(scheduler_request(self.call, waited_s))
                 ticket.tag = self
-            elif await self._attempt_or_cut():
+            elif await self._attempt():
                 return
 
     def _is_own_cancellation(self, error: BaseException) -> bool:
@@ -369,43 +369,37 @@ class Exchange:
 
     # --- One attempt; each step returns whether the request is over -----------------------------------------------
 
-    async def _attempt_or_cut(self) -> bool:
+    async def _attempt(self) -> bool:
         """Make an attempt, until it ends or an operator cuts it."""
+        call = self.call
+        self._sent, self._tap = True, None
+        started, self._started = self._started, None
         try:
             if self.ticket.cut is None:
-                return await self._attempt()
-            self._sent, self._tap = True, None
+                response = await call.head.route.upstream.send(self._outgoing(), started)
+                self._note_head(response, ending=response.status >= 400)
+                if self._heard is not None:
+                    response = self._heard.answer(self.ticket.attempts, response)
+                with closing(response):
+                    if response.status >= 400:
+                        return await self._answered_error(response)
+                    mismatch = mismatch_of(response.status, response.headers, self.call.facts)
+                    over = await (self._answered_mismatch(response, mismatch) if mismatch else self._answered(response))
+                    return over if isinstance(over, bool) else await over
+            if started is not None:
+                started.close()
+        except UpstreamError as error:
+            return await self._failed(call.failure_of(error))
         except asyncio.CancelledError as error:
             if not self._is_cut(error):
                 raise
         failure, self._ended_by_scheduler = self.ticket.cut, False
         assert failure is not None
-        if self._started is not None:
-            self._started.close()
-            self._started = None
         return await (self._truncated(failure) if self.ticket.content_started else self._failed(failure))
 
     def _is_cut(self, error: BaseException) -> bool:
         """Return whether an operator has ended the attempt, and nothing else has."""
         return self.ticket.cut is not None and self.ticket.refusal is None and self._is_own_cancellation(error)
-
-    async def _attempt(self) -> bool:
-        call = self.call
-        self._sent, self._tap = True, None
-        started, self._started = self._started, None
-        try:
-            response = await call.head.route.upstream.send(self._outgoing(), started)
-            self._note_head(response, ending=response.status >= 400)
-            if self._heard is not None:
-                response = self._heard.answer(self.ticket.attempts, response)
-            with closing(response):
-                if response.status >= 400:
-                    return await self._answered_error(response)
-                mismatch = mismatch_of(response.status, response.headers, self.call.facts)
-                over = await (self._answered_mismatch(response, mismatch) if mismatch else self._answered(response))
-                return over if isinstance(over, bool) else await over
-        except UpstreamError as error:
-            return await self._failed(call.failure_of(error))
 
     def _outgoing(self) -> UpstreamRequest:
         """Return the request to send. At a server at home, a stream has as long to begin as its prompt's length makes
