@@ -17,7 +17,7 @@ from hivemind.records import replace
 from hivemind.scheduler.config import QueueConfig
 from hivemind_mock.agents.agent import Agent, AgentConfig
 from hivemind_mock.bench.main import show_progress
-from hivemind_mock.bench.proxied import in_process
+from hivemind_mock.bench.runs import in_process
 from hivemind_mock.provider.config import LatencyConfig, MockConfig, ReplyConfig
 from hivemind_mock.provider.inprocess import provider_in_loop_time
 

@@ -23,7 +23,7 @@ from benchmarks.perf import servers
 from hivemind.errors import HiveMindError
 from hivemind.host.loop import run_loop
 from hivemind_mock.bench.main import JsonOutput, format_table, show_progress
-from hivemind_mock.bench.proxied import on_sockets
+from hivemind_mock.bench.runs import on_sockets
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import SCENARIOS, Scenario
 from hivemind_mock.provider.serve import serving

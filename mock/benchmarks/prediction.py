@@ -23,8 +23,7 @@ from hivemind.lab.simulate.simulation import simulate
 from hivemind.records import replace
 from hivemind_mock.agents.agent import Agent, AgentConfig
 from hivemind_mock.bench.main import show_progress
-from hivemind_mock.bench.proxied import in_process
-from hivemind_mock.bench.runs import scenario_agents
+from hivemind_mock.bench.runs import in_process, scenario_agents
 from hivemind_mock.provider.config import SCENARIOS, FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
 from hivemind_mock.provider.inprocess import provider_in_loop_time
 

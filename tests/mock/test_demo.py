@@ -14,7 +14,7 @@ from hivemind.lab.simulate.clock import run_virtual
 from hivemind_mock.agents import demo
 from hivemind_mock.agents.agent import Agent, AgentDied
 from hivemind_mock.agents.demo import SEED, at_work, bad_day, demo_agents, run_demo_agents, run_demo_provider
-from hivemind_mock.bench.proxied import in_process
+from hivemind_mock.bench.runs import in_process
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.faults import Fault
 

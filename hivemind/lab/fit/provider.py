@@ -28,7 +28,7 @@ from hivemind.lab.fit.limits import (
     with_answers,
     with_outside_use,
 )
-from hivemind.lab.fit.places import Places
+from hivemind.lab.fit.pressure import Places
 from hivemind.lab.fit.service import Service, ServiceState
 from hivemind.lab.fit.service_clock import ServiceClock
 from hivemind.lab.fit.untold import NOTHING_UNTOLD, Untold, fit_untold

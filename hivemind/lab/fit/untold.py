@@ -19,8 +19,7 @@ from msgspec import Struct
 from hivemind.lab.fit.chain import Outcome, fit_chain, log_likelihood, share_failed
 from hivemind.lab.fit.limiter import FittedLimit
 from hivemind.lab.fit.load import fit_load
-from hivemind.lab.fit.places import Places
-from hivemind.lab.fit.pressure import USUAL_S, Candidate, Case, charges, in_process_by_attempt, pressures
+from hivemind.lab.fit.pressure import USUAL_S, Candidate, Case, Places, charges, in_process_by_attempt, pressures
 from hivemind.lab.trace.steps import RequestAttempt, TracedAttempt
 from hivemind.records import replace
 from hivemind.scheduler.types import Failure, FailureKind, WindowKind

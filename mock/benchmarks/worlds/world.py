@@ -18,7 +18,7 @@ from benchmarks.worlds.kinds import Traffic, kinds_of, rules_of
 from benchmarks.worlds.provider import Rules, WorldProvider
 from hivemind.lab.simulate.clock import run_virtual
 from hivemind.records import replace
-from hivemind_mock.bench.proxied import in_process, on_sockets
+from hivemind_mock.bench.runs import in_process, on_sockets
 from hivemind_mock.provider.serve import serving
 
 _SHORTER = 0.4
