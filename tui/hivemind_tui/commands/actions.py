@@ -113,15 +113,15 @@ class Actions(PastActions, WhatIfActions, FileActions):
 
     def choices(self) -> list[Choice]:
         """Return what can be run from where the operator is."""
-        found = [self._key(key) for key in here(self.view) if key.listed]
+        choices = [self._key(key) for key in here(self.view) if key.listed]
         what_if = self.view.page == "whatif"
-        found += [self._knob(knob) for knob in NAMES if self.view.live or what_if]
-        found += [self._question(name) for name in QUESTIONS if what_if]
-        found += [
+        choices += [self._knob(knob) for knob in NAMES if self.view.live or what_if]
+        choices += [self._question(name) for name in QUESTIONS if what_if]
+        choices += [
             Choice(f"sort by {column}", "", "", partial(self.action_sort_by, column))
             for column in navigation.columns(self.view)
         ]
-        found += [
+        choices += [
             Choice(
                 f"theme {name.removeprefix('hivemind-')}",
                 "use these colours",
@@ -130,16 +130,16 @@ class Actions(PastActions, WhatIfActions, FileActions):
             )
             for name in self.themes
         ]
-        found += [
+        choices += [
             Choice(f"agent {agent.name}", "look closer", "", partial(self._open_agent, agent.name), "open")
             for agent in self.view.snapshot.agents
         ]
-        found += [
+        choices += [
             Choice(label, what.meaning, "", partial(self.run_key_action, what.action))
             for label, what in LABELS.items()
             if self._leads(what.action)
         ]
-        return found
+        return choices
 
     def _leads(self, action: str) -> bool:
         """Return whether an action does anything here, or on the page that it shows first."""
@@ -153,8 +153,8 @@ class Actions(PastActions, WhatIfActions, FileActions):
         """Return what a sentence means: a knob at a number (`max concurrency 4`), what becomes of an agent (`alice
         high`), a budget, a level to pin, a filter."""
         knobs, number = knobs_meant(text)
-        found = self._looked_back(text)
-        found += [
+        offers = self._looked_back(text)
+        offers += [
             Choice(
                 f"{DIALS[knob].label} {number}",
                 f"set it to {number} ({knob})",
@@ -166,26 +166,26 @@ class Actions(PastActions, WhatIfActions, FileActions):
         ]
         if self.view.live:
             names = [agent.name for agent in self.view.snapshot.agents]
-            found += [self._said(meant) for meant in agents_meant(text, names)]
+            offers += [self._said(meant) for meant in agents_meant(text, names)]
         name, _, value = text.replace("=", " ", 1).strip().partition(" ")
         name, value = name.lower(), value.strip()
         if not value:
-            return found
+            return offers
         if self.view.page == "whatif":
-            found += [
+            offers += [
                 Choice(f"{asked} {value}", meaning_of(asked).means, "", partial(self._set_knob, asked, value))
                 for asked in QUESTIONS
                 if name in (asked, asked.rpartition(".")[2])
             ]
-        if name == "budget" and not any(choice.name.startswith("budget of") for choice in found):
-            found.append(self._budget(value))
+        if name == "budget" and not any(choice.name.startswith("budget of") for choice in offers):
+            offers.append(self._budget(value))
         elif name == "filter" and self.view.page in navigation.FILTERED:
             words = "show only what fits"
-            found.append(Choice(f"filter {value}", words, "/", lambda: self.go(navigation.filtered(self.view, value))))
+            offers.append(Choice(f"filter {value}", words, "/", lambda: self.go(navigation.filtered(self.view, value))))
         elif name == "pin" and self.view.lane is not None:
             pin = partial(self.steer, partial(intents.pin_at, text=value))
-            found.append(Choice(f"pin {value}", "pin the concurrency level there", "", pin))
-        return found
+            offers.append(Choice(f"pin {value}", "pin the concurrency level there", "", pin))
+        return offers
 
     def _looked_back(self, text: str) -> list[Choice]:
         """Return the choice that shows a span, or what was spent in it."""

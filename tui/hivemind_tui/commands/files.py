@@ -76,14 +76,14 @@ class FileActions(Room):
             *command, cwd=self.folder, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe
         )
         try:
-            told, wrong = await process.communicate()
+            out, errors = await process.communicate()
         finally:
             if process.returncode is None:
                 process.kill()
         if process.returncode:
-            self.complain(f"no report: {wrong.decode(errors='replace').strip().rpartition(chr(10))[2]}")
+            self.complain(f"no report: {errors.decode(errors='replace').strip().rpartition(chr(10))[2]}")
         else:
-            self.inform(f"written: {told.decode(errors='replace').strip()} in {self.folder}")
+            self.inform(f"written: {out.decode(errors='replace').strip()} in {self.folder}")
 
     def action_go_to(self) -> None:
         """Go to an earlier time: of a live proxy to a journal, of a recording to a mark."""
@@ -100,19 +100,19 @@ class FileActions(Room):
 
     async def _list_journals(self, folder: Path) -> None:
         try:
-            found = await asyncio.to_thread(_journals, folder)
+            journals = await asyncio.to_thread(_journals, folder)
         except UsageError as error:
             self.complain(str(error))
             return
         choices = [
             Choice(
-                begun(each.began) + " (now)" * (each.end == "still being written"),
-                _told(each),
-                short_plural(each.openings, "opening") if each.openings else "",
-                partial(self._play_back, each.path),
-                f"{each.name} circuit opened",
+                begun(journal.began) + " (now)" * (journal.end == "still being written"),
+                _told(journal),
+                short_plural(journal.openings, "opening") if journal.openings else "",
+                partial(self._play_back, journal.path),
+                f"{journal.name} circuit opened",
             )
-            for each in found
+            for journal in journals
         ]
         nothing = "no journal of that day or name; esc leaves"
         self.palette.open(lambda: choices, lambda _: (), self._board.pen, "Journals: enter plays one back", nothing)
@@ -148,8 +148,8 @@ def _journals(folder: Path) -> Sequence[Listed]:
     """
     both = FOLDER, DEMO_FOLDER
     folders = [folder.with_name(name) for name in both] if folder.name in both else [folder]
-    found = [journal for each in folders for journal in listed(each)[0]]
-    return sorted(found, key=lambda journal: journal.began, reverse=True)
+    journals = [journal for place in folders for journal in listed(place)[0]]
+    return sorted(journals, key=lambda journal: journal.began, reverse=True)
 
 
 def picture_name(name: str, wall: float) -> str:

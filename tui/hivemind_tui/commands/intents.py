@@ -92,15 +92,15 @@ def to_cut(view: View) -> TicketView:
     the selected agent before others; else the selected agent's. Raises: Rejected."""
     if view.page in ("requests", "request"):
         request = view.request
-        found = [each for each in view.snapshot.slots if request is not None and each.ticket == request.ticket]
-        if not found:
+        candidates = [each for each in view.snapshot.slots if request is not None and each.ticket == request.ticket]
+        if not candidates:
             raise Rejected("the selected request isn't in flight, so there is nothing to cut")
-        return found[0]
+        return candidates[0]
     (agent, *_) = agents_of(view)
-    found = [each for each in view.snapshot.slots if each.agent == agent.name or each.state == HUNG]
-    if not found:
+    candidates = [each for each in view.snapshot.slots if each.agent == agent.name or each.state == HUNG]
+    if not candidates:
         raise Rejected(f"{agent.name} has no request in flight to cut, and none is hung")
-    return max(found, key=lambda ticket: (ticket.state == HUNG, ticket.agent == agent.name, ticket.silent_s))
+    return max(candidates, key=lambda ticket: (ticket.state == HUNG, ticket.agent == agent.name, ticket.silent_s))
 
 
 def budget(view: View, text: str, meant: frozenset[str] = frozenset()) -> list[Command]:

@@ -43,17 +43,17 @@ class WhatIfActions(SteeringActions):
 
     def _open_whatif(self) -> None:
         path = str(recording_of(self.source, self.view.snapshot))
-        view, known = self.view, self.view.what_if
-        if path != known.path:
+        view, sheet = self.view, self.view.what_if
+        if path != sheet.path:
             self.workers.cancel_group(self, _GROUP)
-            known = WhatIf(path=path)
+            sheet = WhatIf(path=path)
         if view.lane is not None:
-            known = replace(known, upstream=view.lane.state.upstream, at_hand=view.lane.state.knobs)
-        if not known.trying:
-            known = replace(known, stage=Progress("reading the recording"))
+            sheet = replace(sheet, upstream=view.lane.state.upstream, at_hand=view.lane.state.knobs)
+        if not sheet.trying:
+            sheet = replace(sheet, stage=Progress("reading the recording"))
         trail = view.trail if view.page == _PAGE else (*view.trail, _PAGE)
-        self.go(replace(view, trail=trail, what_if=known))
-        if not known.trying:
+        self.go(replace(view, trail=trail, what_if=sheet))
+        if not sheet.trying:
             self._ask_simulation(ReadRecording(path))
 
     def simulate(self) -> None:
@@ -116,11 +116,11 @@ class WhatIfActions(SteeringActions):
             return
         path = Path(text.strip()).expanduser()
         try:
-            found = path.stat()
+            status = path.stat()
         except OSError as error:
             raise Rejected(f"{path}: {error.strerror}") from None
         # It is read on the loop, which a pipe or a huge file would stop.
-        if not stat.S_ISREG(found.st_mode) or found.st_size > _SCENARIO_BYTES:
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _SCENARIO_BYTES:
             raise Rejected(f"{path}: must be a file of at most {_SCENARIO_BYTES // 1000} kB")
         self._show_sheet(self.view.what_if.with_scenario(path))
 
@@ -191,15 +191,15 @@ class WhatIfActions(SteeringActions):
 
 def live_commands(wanted: WhatIf) -> list[Command]:
     """Return the commands for a running proxy. Raises: Rejected: only a restart applies the changes."""
-    found: list[Command] = [Tune(name, value) for name, value in wanted.knobs.items()]
-    found += agent_commands(wanted.others)
-    if not found and not wanted.others:
+    commands: list[Command] = [Tune(name, value) for name, value in wanted.knobs.items()]
+    commands += agent_commands(wanted.others)
+    if not commands and not wanted.others:
         raise Rejected("a proxy changes neither its provider nor its agents; only settings can be applied")
-    if not found:
+    if not commands:
         raise Rejected(
             "none of these can be changed while a proxy runs; write them into hivemind.toml and start it anew"
         )
-    return found
+    return commands
 
 
 def file_lines(changes: Sequence[Change]) -> list[str]:

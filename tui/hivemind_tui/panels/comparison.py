@@ -248,12 +248,12 @@ def _strips(
 
 def sampled(values: Sequence[float | None], width_s: float, span_s: float, columns: int) -> list[float | None]:
     """Return the highest value in each column of the span; None where the run is over."""
-    found: list[float | None] = []
+    peaks: list[float | None] = []
     for column in range(columns):
         begin, end = int(column * span_s / columns / width_s), int((column + 1) * span_s / columns / width_s)
-        known = [value for value in values[begin : max(begin + 1, end)] if value is not None]
-        found.append(max(known, default=None))
-    return found
+        values_in_column = [value for value in values[begin : max(begin + 1, end)] if value is not None]
+        peaks.append(max(values_in_column, default=None))
+    return peaks
 
 
 def _legend(second: str, marked_s: float | None, pen: Pen) -> Runs:
@@ -322,9 +322,9 @@ def _between(low: str, high: str) -> str:
     return "" if low == high else f"{low} to {high}"
 
 
-def fitting_rows(found: Sequence[FigureRow], room: int) -> list[FigureRow]:
+def fitting_rows(rows: Sequence[FigureRow], room: int) -> list[FigureRow]:
     """Return the rows that fit, in their order."""
-    kept = list(found)
+    kept = list(rows)
     while len(kept) > max(0, room):
         kept.remove(max(reversed(kept), key=lambda row: row.rank))
     return kept

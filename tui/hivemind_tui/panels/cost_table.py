@@ -101,18 +101,18 @@ def _of(by: str, whole: TokenSpending) -> Table[Cost]:
 
 def _legend(whole: TokenSpending, lost: int, pen: Pen) -> list[str]:
     """Return what the signs of the costs mean, and what is missing."""
-    found = []
+    notes = []
     if whole.lost or whole.saved:
-        found.append("saved: by the order of requests; lost: cached prompts that expired, or were left by a switch")
+        notes.append("saved: by the order of requests; lost: cached prompts that expired, or were left by a switch")
     if whole.wasted:
-        found.append("wasted: tokens of attempts that failed")
+        notes.append("wasted: tokens of attempts that failed")
     if whole.unpriced:
-        found.append(f"+ {short_count(whole.unpriced)} tokens come on top, of models whose price isn't known")
+        notes.append(f"+ {short_count(whole.unpriced)} tokens come on top, of models whose price isn't known")
     if whole.estimated:
-        found.append(f"{pen.glyphs.about} {short_count(whole.estimated)} tokens are estimates, which nobody stated")
+        notes.append(f"{pen.glyphs.about} {short_count(whole.estimated)} tokens are estimates, which nobody stated")
     if lost:
-        found.append(f"{short_plural(lost, 'event')} of this time are missing in the journal")
-    return found
+        notes.append(f"{short_plural(lost, 'event')} of this time are missing in the journal")
+    return notes
 
 
 _GAUGE = 8

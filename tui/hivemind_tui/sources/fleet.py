@@ -55,12 +55,12 @@ class FleetSource:
         return Link("fleet", self._shown)
 
     def snapshot(self) -> Snapshot:
-        found = self._watcher.snapshot()
-        if found is None:
+        snapshot = self._watcher.snapshot()
+        if snapshot is None:
             return self._empty
-        if found is not self._of:
-            self._of = found
-            self._shown_now = replace(found, lines=tuple(own_line(line, self._name) for line in found.lines))
+        if snapshot is not self._of:
+            self._of = snapshot
+            self._shown_now = replace(snapshot, lines=tuple(own_line(line, self._name) for line in snapshot.lines))
             self._requests = None
         return self._shown_now
 

@@ -113,13 +113,13 @@ class ReplaySource:
         key = ticket, sum(attempt.ended_at is not None for attempt in detail.view.attempts)
         if self._heads is None or self._heads[0] != key:
             self._heads = key, await asyncio.to_thread(self._player.with_heads, detail)
-        found = self._heads[1]
+        with_heads = self._heads[1]
         return replace(
             detail,
-            method=found.method,
-            path=found.path,
-            request_headers=found.request_headers,
-            response_headers=found.response_headers,
+            method=with_heads.method,
+            path=with_heads.path,
+            request_headers=with_heads.request_headers,
+            response_headers=with_heads.response_headers,
         )
 
     async def older_lines(self, before: float) -> OlderLines:
@@ -196,10 +196,10 @@ class ReplaySource:
 
     def play_to_mark(self, kind: str) -> None:
         """Play on to the next mark of a kind, if there is one, and stop there."""
-        found = self.mark(1, kind)
-        if found is not None and not self.transport.playing:
+        mark = self.mark(1, kind)
+        if mark is not None and not self.transport.playing:
             self.play()
-        self._until = found
+        self._until = mark
 
     def mark(self, step: int, kind: str = "") -> Mark | None:
         """Return the next mark or, for a negative step, the one before, of that kind if one is named; None: there is
