@@ -98,8 +98,8 @@ class OpenWorktree:
     """A worktree that an agent's process is to be started in. Until :meth:`close`, and as long as a process has the
     file of its lock, nobody removes it."""
 
-    def __init__(self, repository: Repository, found: Worktree, cwd: Path, lock: int, notice: str) -> None:
-        self.folder = found.folder
+    def __init__(self, repository: Repository, worktree: Worktree, cwd: Path, lock: int, notice: str) -> None:
+        self.folder = worktree.folder
         self.cwd = cwd
         """The folder in it that corresponds to the one in the user's checkout."""
         self.lock = lock
@@ -107,7 +107,7 @@ class OpenWorktree:
         self.notice = notice
         """What the user should know of it; may be empty."""
         self._repository = repository
-        self._agent = found.agent
+        self._agent = worktree.agent
 
     def close(self) -> None:
         """Release it, and keep it."""
@@ -179,10 +179,10 @@ class Repository:
         Raises: UsageError.
         """
         self._check_links()
-        found = self._try("rev-parse", "--verify", "--quiet", "--end-of-options", f"{given or 'HEAD'}^{{commit}}")
-        if found is None and given is None:
+        commit = self._try("rev-parse", "--verify", "--quiet", "--end-of-options", f"{given or 'HEAD'}^{{commit}}")
+        if commit is None and given is None:
             raise UsageError(f"{flag}: the repository has no commit yet, so there is nothing to begin at")
-        if found is None:
+        if commit is None:
             raise UsageError(f"{flag} {given}: there is no such branch or commit in {self._checkout}")
         if given is None and not unseen and (changes := self._changes(self._checkout, "no")[0]):
             raise UsageError(
@@ -191,7 +191,7 @@ class Repository:
                 f" same: {flag} HEAD"
             )
         name = self._try("rev-parse", "--symbolic-full-name", "--verify", "--quiet", given or "HEAD") or ""
-        return Base(found.strip(), name.strip() if name.startswith("refs/") else "")
+        return Base(commit.strip(), name.strip() if name.startswith("refs/") else "")
 
     def open(self, agent: str, base: Base | None, cwd: Path) -> OpenWorktree:
         """Return the agent's worktree, made at `base` if there is none. One without work of its own begins there anew;
@@ -211,10 +211,10 @@ class Repository:
                     raise WorktreeError(_gone(agent, folder))
                 self._make(agent, folder, base)
                 self._check_links(folder)  # one may have come while git was at work
-            found = self.found(agent)
-            lock = self._taken(found)
+            worktree = self.found(agent)
+            lock = self._taken(worktree)
             try:
-                notice = self._refreshed(found, base) if known else ""
+                notice = self._refreshed(worktree, base) if known else ""
                 start = self.start_of(agent, cwd)
                 below = start.relative_to(folder)
                 if not start.is_dir():
@@ -224,18 +224,18 @@ class Repository:
             except BaseException:
                 os.close(lock)
                 raise
-        return OpenWorktree(self, found, start, lock, notice)
+        return OpenWorktree(self, worktree, start, lock, notice)
 
     def start_of(self, agent: str, cwd: Path) -> Path:
         """Return the folder in the agent's worktree that corresponds to one in the user's checkout."""
         return self._folder(agent) / cwd.resolve().relative_to(self._checkout.resolve())
 
-    def _refreshed(self, found: Worktree, base: Base | None) -> str:
-        if not found.empty:
-            return f"it goes on in its worktree, which has {found.state}"
-        if base is not None and found.tip != base.commit:
-            self._git("-C", str(found.folder), "checkout", "-q", "--no-track", "-B", found.branch, base.commit)
-            self._note(found.branch, found.agent, base)
+    def _refreshed(self, worktree: Worktree, base: Base | None) -> str:
+        if not worktree.empty:
+            return f"it goes on in its worktree, which has {worktree.state}"
+        if base is not None and worktree.tip != base.commit:
+            self._git("-C", str(worktree.folder), "checkout", "-q", "--no-track", "-B", worktree.branch, base.commit)
+            self._note(worktree.branch, worktree.agent, base)
         return ""
 
     def _make(self, agent: str, folder: Path, base: Base) -> None:
@@ -265,12 +265,12 @@ class Repository:
         for key, value in ((_AGENT, agent), (_BASE, base.commit), (_FROM, base.branch)):
             self._git("config", "--local", f"branch.{branch}.{key}", value)
 
-    def _taken(self, found: Worktree) -> int:
+    def _taken(self, worktree: Worktree) -> int:
         """Return the locked file. Raises: WorktreeError: another process has it."""
         try:
-            return take_lock(self._lock_of(found.folder))
+            return take_lock(self._lock_of(worktree.folder))
         except BlockingIOError:
-            raise WorktreeError(_in_use(found)) from None
+            raise WorktreeError(_in_use(worktree)) from None
 
     # --- Looking --------------------------------------------------------------------------------------------------
 
@@ -280,8 +280,8 @@ class Repository:
         branches = self._git("for-each-ref", "--format=%(refname:lstrip=2)", f"refs/heads/{BRANCHES}").split()
         names = {self._setting(branch, _AGENT) or branch.removeprefix(BRANCHES): None for branch in branches}
         names |= {folder.name: None for folder in self._folders if folder.parent == self.root}
-        found = {each.folder: each for each in map(self.found, names)}
-        return sorted(found.values(), key=lambda each: each.agent)
+        worktrees = {each.folder: each for each in map(self.found, names)}
+        return sorted(worktrees.values(), key=lambda each: each.agent)
 
     def found(self, agent: str) -> Worktree:
         """Return the agent's worktree. Raises: UsageError: it has none."""
@@ -301,15 +301,15 @@ class Repository:
 
     def finish(self, agent: str, *, remove: bool) -> LeftWorktree:
         """Return what the agent left, and with `remove` remove it if it was never used for anything."""
-        folder, found = self._folder(agent), None
+        folder, worktree = self._folder(agent), None
         try:
-            found = self.found(agent)
-            if remove and found.safe and not found.ignored and found.tip in ("", found.base):
-                self.remove(found)
-                return LeftWorktree(folder, found.branch, found.state, removed=True)
+            worktree = self.found(agent)
+            if remove and worktree.safe and not worktree.ignored and worktree.tip in ("", worktree.base):
+                self.remove(worktree)
+                return LeftWorktree(folder, worktree.branch, worktree.state, removed=True)
         except HiveMindError as error:
-            return LeftWorktree(folder, found.branch if found else "", str(error))
-        return LeftWorktree(folder, found.branch, found.state)
+            return LeftWorktree(folder, worktree.branch if worktree else "", str(error))
+        return LeftWorktree(folder, worktree.branch, worktree.state)
 
     def _is_content_of(self, branch: str, head: str) -> bool:
         """Return whether merging the commit into the branch would change nothing, as after a squash merge."""
@@ -329,12 +329,12 @@ class Repository:
 
     # --- Removing -------------------------------------------------------------------------------------------------
 
-    def remove(self, found: Worktree, *, force: bool = False) -> None:
+    def remove(self, worktree: Worktree, *, force: bool = False) -> None:
         """Remove the worktree and its branch; `force` also if work is lost. Raises: WorktreeError: work would be lost,
         or a process runs in it; UsageError: a link leads out of the repository."""
         with self._alone():
             self._look()
-            now = self.found(found.agent)
+            now = self.found(worktree.agent)
             if now.used:
                 raise WorktreeError(_in_use(now))
             if not now.empty and not force:
@@ -405,8 +405,8 @@ def _run_git(cwd: Path, environ: Mapping[str, str], *words: str) -> subprocess.C
     )  # fmt: skip
 
 
-def _in_use(found: Worktree) -> str:
-    return f"{found.agent}: a process still works in {found.folder}"
+def _in_use(worktree: Worktree) -> str:
+    return f"{worktree.agent}: a process still works in {worktree.folder}"
 
 
 def _gone(agent: str, folder: Path) -> str:

@@ -80,30 +80,30 @@ def checkpoint_folder(settings: Settings) -> Path:
 def all_in(folder: Path) -> list[Found]:
     """Return every checkpoint, the newest first, and print a note for each unreadable file. Raises: NotKept."""
     try:
-        found, wrong = listed(folder)
+        entries, wrong = listed(folder)
     except OSError as error:
         raise NotKept(f"{folder}: can't be read ({error.strerror})") from None
     for line in wrong:
         print_note(line)
-    return found
+    return entries
 
 
-def names_known(found: list[Found]) -> str:
+def names_known(entries: list[Found]) -> str:
     """Return the agents that have checkpoints, for a message about one that has none."""
-    names = list(dict.fromkeys(each.checkpoint.agent for each in found))
+    names = list(dict.fromkeys(each.checkpoint.agent for each in entries))
     return (
         f"there are checkpoints of {printable(first_few(names, NAMES_SHOWN))}" if names else "there are no checkpoints"
     )
 
 
-def conversation_of(found: Found) -> bytes:
+def conversation_of(entry: Found) -> bytes:
     """Raises: NotKept: it was left out, or can't be read."""
     try:
-        body = conversation(found)
+        body = conversation(entry)
     except (OSError, Unreadable) as error:
-        raise NotKept(f"{found.path}: {getattr(error, 'strerror', None) or error}") from None
+        raise NotKept(f"{entry.path}: {getattr(error, 'strerror', None) or error}") from None
     if body is None:
-        raise NotKept(f"{found.checkpoint.name} holds no conversation: {found.checkpoint.left_out}")
+        raise NotKept(f"{entry.checkpoint.name} holds no conversation: {entry.checkpoint.left_out}")
     return body
 
 
@@ -115,41 +115,41 @@ def _run(namespace: argparse.Namespace) -> int:
     if namespace.conversation and (word != "show" or namespace.json):
         raise UsageError("--conversation: goes with show, and without --json")
     folder = checkpoint_folder(folder_settings(namespace))
-    found = all_in(folder)
+    entries = all_in(folder)
     if word == "prune":
-        return _prune(namespace, found, what[1] if len(what) > 1 else None)
+        return _prune(namespace, entries, what[1] if len(what) > 1 else None)
     if word == "list" and namespace.json:
-        return print_json([msgspec.to_builtins(each.checkpoint) | {"bytes": each.size} for each in found])
+        return print_json([msgspec.to_builtins(each.checkpoint) | {"bytes": each.size} for each in entries])
     if word == "list":
-        show(table(found, time.time(), width()) if found else [f"no checkpoints in {folder}"])
+        show(table(entries, time.time(), width()) if entries else [f"no checkpoints in {folder}"])
         return 0
-    one = latest(found, what[1])
+    one = latest(entries, what[1])
     if one is None:
-        raise _unknown(what[1], found)
+        raise _unknown(what[1], entries)
     _show(one, as_json=namespace.json, alone=namespace.conversation)
     return 0
 
 
-def _unknown(name: str, found: list[Found]) -> UsageError:
-    return UsageError(f"{printable(name)}: no checkpoint, and no agent with one, has that name; {names_known(found)}")
+def _unknown(name: str, entries: list[Found]) -> UsageError:
+    return UsageError(f"{printable(name)}: no checkpoint, and no agent with one, has that name; {names_known(entries)}")
 
 
-def _prune(namespace: argparse.Namespace, found: list[Found], name: str | None) -> int:
+def _prune(namespace: argparse.Namespace, entries: list[Found], name: str | None) -> int:
     """Remove checkpoints, and print which and what is left. Raises: UsageError, NotKept."""
-    one = None if name is None else latest(found, name)
+    one = None if name is None else latest(entries, name)
     if name is not None and one is None:
-        raise _unknown(name, found)
+        raise _unknown(name, entries)
     if one is not None and one.checkpoint.name == name:
         chosen = [one]
     else:
-        of = found if one is None else [each for each in found if each.checkpoint.agent == one.checkpoint.agent]
+        of = entries if one is None else [each for each in entries if each.checkpoint.agent == one.checkpoint.agent]
         chosen = superfluous(of)
     for each in chosen:
         try:
             each.path.unlink(missing_ok=True)
         except OSError as error:
             raise NotKept(f"{each.path}: can't be removed ({error.strerror})") from None
-    freed, left = sum(each.size for each in chosen), len(found) - len(chosen)
+    freed, left = sum(each.size for each in chosen), len(entries) - len(chosen)
     if namespace.json:
         return print_json({"removed": [each.checkpoint.name for each in chosen], "bytes": freed, "left": left})
     removed = f"removed {plural(len(chosen), 'checkpoint')} ({size(freed)})" if chosen else "nothing to remove"
@@ -177,13 +177,13 @@ def write_out(json: bytes) -> None:
     sys.stdout.buffer.write(json.strip() + b"\n")
 
 
-def table(found: Sequence[Found], now: float, room: int | None) -> list[str]:
+def table(entries: Sequence[Found], now: float, room: int | None) -> list[str]:
     """Return a table in at most `room` cells, if possible; None: as wide as it gets."""
-    return lines(_COLUMNS, [_row(each, now) for each in found], room)
+    return lines(_COLUMNS, [_row(each, now) for each in entries], room)
 
 
-def _row(found: Found, now: float) -> list[Cell | str]:
-    kept = found.checkpoint
+def _row(entry: Found, now: float) -> list[Cell | str]:
+    kept = entry.checkpoint
     task = kept.task or next((each.id for each in kept.tasks), "")
     return [
         kept.name,
@@ -192,15 +192,15 @@ def _row(found: Found, now: float) -> list[Cell | str]:
         kept.reason,
         f"{kept.run.tokens:,}",
         dollars(kept.run.dollars, kept.run.unpriced),
-        size(found.size),
+        size(entry.size),
         printable(task),
         "known" if kept.command else "",
     ]
 
 
-def facts(found: Found, now: float) -> list[str]:
+def facts(entry: Found, now: float) -> list[str]:
     """Return everything but the conversation, a fact a line."""
-    kept = found.checkpoint
+    kept = entry.checkpoint
     started_by = f", started by {printable(kept.parent)}" if kept.parent else ""
     rows = [
         ("agent", printable(kept.agent) + started_by),

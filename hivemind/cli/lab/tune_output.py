@@ -37,29 +37,29 @@ def progress_text(progress: TuningProgress) -> str:
     return f"{_STAGES[progress.stage]}{of}{so_far}"
 
 
-def sentence(found: TuningResult) -> str:
+def sentence(result: TuningResult) -> str:
     """Return the answer in a sentence."""
-    promise, name = found.promise, GOALS[found.goal]
+    promise, name = result.promise, GOALS[result.goal]
     if promise is not None and not promise.why_not:
         assert promise.gain is not None
         would = "would take" if len(promise.changes) == 1 else "together would take"
         return f"{_named(promise.changes)} {would} about {range_text(promise.gain)} off the {name}."
-    if found.interrupted and promise is None:
-        if not found.kept:
+    if result.interrupted and promise is None:
+        if not result.kept:
             return "Nothing is recommended: it was interrupted before anything better was found."
-        changes, took = _named(found.kept), percent(found.searched)
+        changes, took = _named(result.kept), percent(result.searched)
         return (
             f"Nothing is recommended: it was interrupted before {changes} was validated; in the search it took {took}"
             f" off the {name}, some of which is luck."
         )
-    if promise is None and found.experiment is not None and found.experiment.beyond:
-        changes, might = _named(found.experiment.changes), percent(found.experiment.gain)
+    if promise is None and result.experiment is not None and result.experiment.beyond:
+        changes, might = _named(result.experiment.changes), percent(result.experiment.gain)
         return (
             f"Nothing is recommended: {changes} might take {might} off the {name}, but more would be in flight than was"
             " recorded, and what the provider does then isn't known."
         )
     if promise is None:
-        tried = plural(found.trials, "candidate")
+        tried = plural(result.trials, "candidate")
         return f"Nothing is recommended: of {tried} none is better than the recorded settings by more than luck."
     return f"Nothing is recommended: {_why_not(promise, name)}."
 
@@ -97,14 +97,14 @@ def _why_not(promise: Promise, name: str) -> str:
     return f"the best found, {changes}, takes no more than {percent(max(0.0, gain.value))} off the {name}"
 
 
-def advice(found: TuningResult, recordings: Sequence[Recording]) -> Iterator[str]:
+def advice(result: TuningResult, recordings: Sequence[Recording]) -> Iterator[str]:
     """Yield what to do next, and what is known besides."""
-    if found.recommended:
+    if result.recommended:
         return
-    if found.experiment is not None:
+    if result.experiment is not None:
         busiest = max(each.figures.busiest for each in recordings)
-        why = f"No more than {plural(busiest, 'request')} in flight were recorded. " if found.experiment.beyond else ""
-        yield f"{why}A recorded run with other settings would tell: {commands(found.experiment.changes)}"
+        why = f"No more than {plural(busiest, 'request')} in flight were recorded. " if result.experiment.beyond else ""
+        yield f"{why}A recorded run with other settings would tell: {commands(result.experiment.changes)}"
     causes: dict[str, float] = {}
     for each in recordings:
         for cause, seconds in each.figures.causes.seconds.items():
@@ -115,25 +115,25 @@ def advice(found: TuningResult, recordings: Sequence[Recording]) -> Iterator[str
 
 
 def as_text(
-    found: TuningResult,
+    result: TuningResult,
     recordings: Sequence[Recording],
     began: Sequence[RecordedSettings],
     notes: Sequence[str],
     room: int | None,
 ) -> list[str]:
     """Return the result for people."""
-    style = "good" if found.recommended else "warn"
-    text = [styled(each, style) for each in wrapped(sentence(found), room)]
-    if found.kept and (found.recommended or found.promise is not None):
+    style = "good" if result.recommended else "warn"
+    text = [styled(each, style) for each in wrapped(sentence(result), room)]
+    if result.kept and (result.recommended or result.promise is not None):
         foreign = all(each.began.foreign for each in recordings)
-        columns = _columns(foreign=foreign, recommended=found.recommended)
-        text += ["", *lines(columns, _changes(found, began), room)]
-    if found.promise is not None and found.recommended:
+        columns = _columns(foreign=foreign, recommended=result.recommended)
+        text += ["", *lines(columns, _changes(result, began), room)]
+    if result.promise is not None and result.recommended:
         for place, recording in enumerate(recordings):
-            text += ["", *_figures(recording, found.promise, place, room)]
+            text += ["", *_figures(recording, result.promise, place, room)]
         text += [styled(each, "dim") for each in wrapped(_LEGEND, room)]
     text.append("")
-    for line in advice(found, recordings):
+    for line in advice(result, recordings):
         text += wrapped(line, room)
     for note in notes:
         text += [styled(each, "warn") for each in wrapped(f"Note: {printable(note)}.", room)]
@@ -151,9 +151,9 @@ def _columns(*, foreign: bool, recommended: bool) -> tuple[TextColumn, ...]:
     return TextColumn("SETTING"), TextColumn(before, right=True), TextColumn(after, right=True)
 
 
-def _changes(found: TuningResult, began: Sequence[RecordedSettings]) -> list[list[Cell | str]]:
+def _changes(result: TuningResult, began: Sequence[RecordedSettings]) -> list[list[Cell | str]]:
     rows: list[list[Cell | str]] = []
-    for each in found.kept:
+    for each in result.kept:
         values = sorted(set(values_of(each.name, began)))
         was = " to ".join(_setting(each.name, value) for value in dict.fromkeys((values[0], values[-1])))
         rows.append([each.name, was, Cell(_setting(each.name, each.value), "bold")])
@@ -196,26 +196,26 @@ def _named(changes: Sequence[Change]) -> str:
 
 
 def as_json(
-    found: TuningResult, recordings: Sequence[Recording], began: Sequence[RecordedSettings], notes: Sequence[str]
+    tuned: TuningResult, recordings: Sequence[Recording], began: Sequence[RecordedSettings], notes: Sequence[str]
 ) -> dict[str, object]:
     """Return the result for programs; shares are of one, times in seconds."""
-    promise = found.promise
+    promise = tuned.promise
     gain = None if promise is None else promise.gain
     return {
-        "sentence": sentence(found),
-        "recommended": found.recommended,
-        "goal": found.goal,
+        "sentence": sentence(tuned),
+        "recommended": tuned.recommended,
+        "goal": tuned.goal,
         "journals": [each.name for each in recordings],
-        "trials": found.trials,
-        "stopped": "interrupted" if found.interrupted else "",
-        "why_not": promise.why_not if promise is not None else "" if found.kept else "nothing",
-        "changes": {each.name: each.value for each in found.kept},
-        "recorded": {each.name: values_of(each.name, began) for each in found.kept},
+        "trials": tuned.trials,
+        "stopped": "interrupted" if tuned.interrupted else "",
+        "why_not": promise.why_not if promise is not None else "" if tuned.kept else "nothing",
+        "changes": {each.name: each.value for each in tuned.kept},
+        "recorded": {each.name: values_of(each.name, began) for each in tuned.kept},
         "gain": None if gain is None else {"value": gain.value, "low": gain.low, "high": gain.high},
         "confidence": CONFIDENCE,
-        "gain_in_search": found.searched,
+        "gain_in_search": tuned.searched,
         "figures": [] if promise is None else [_figures_json(promise, each) for each in range(len(recordings))],
-        "experiment": {} if found.experiment is None else {each.name: each.value for each in found.experiment.changes},
+        "experiment": {} if tuned.experiment is None else {each.name: each.value for each in tuned.experiment.changes},
         "notes": notes,
     }
 

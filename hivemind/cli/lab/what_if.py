@@ -60,10 +60,10 @@ def _run(namespace: argparse.Namespace) -> int:
         progress.tell("simulating...")
         runs = partial(on_all_cores, done=lambda done, of: progress.tell(f"simulating, {done} of {of}..."))
         prediction = foretell(recording, changes, price, runs=runs)
-    found = answer(recording, prediction)
+    result = answer(recording, prediction)
     if namespace.json:
-        return print_json(as_json(recording, prediction, found))
-    show(as_text(recording, found))
+        return print_json(as_json(recording, prediction, result))
+    show(as_text(recording, result))
     return 0
 
 
@@ -90,25 +90,25 @@ def _scenario(file: str | None) -> list[str]:
     return texts
 
 
-def as_text(recording: Recording, found: Answer) -> list[str]:
+def as_text(recording: Recording, result: Answer) -> list[str]:
     """Return the answer for people."""
     room, figures = width(), recording.figures
     what = f"{plural(figures.agents, 'agent')}, {plural(figures.requests, 'request')}, {duration(figures.wall_s)}"
-    before = [(found.checked, "warn")] if found.far_off else []
-    before += [(f"Note: {printable(line)}.", "warn") for line in found.doubts]
+    before = [(result.checked, "warn")] if result.far_off else []
+    before += [(f"Note: {printable(line)}.", "warn") for line in result.doubts]
     text = [*_paragraphs(before, room), ""] if before else []
-    text += [*_paragraphs([(printable(found.sentence), "bold")], room), ""]
+    text += [*_paragraphs([(printable(result.sentence), "bold")], room), ""]
     text += [*_paragraphs([(f"{printable(recording.name)}: {what}", "dim")], room), ""]
-    text += [*lines(_columns(found), [_row(each) for each in found.figures if each.is_told], room), ""]
-    if found.shows:
-        text += [styled("What the recording shows:", "bold"), *_items(found.shows, room), ""]
-    last = [] if found.far_off else [(found.checked, "dim")]
-    last += [(f"Note: {printable(line)}.", "warn") for line in found.notes]
+    text += [*lines(_columns(result), [_row(each) for each in result.figures if each.is_told], room), ""]
+    if result.shows:
+        text += [styled("What the recording shows:", "bold"), *_items(result.shows, room), ""]
+    last = [] if result.far_off else [(result.checked, "dim")]
+    last += [(f"Note: {printable(line)}.", "warn") for line in result.notes]
     return [*text, *_paragraphs(last, room)]
 
 
-def _columns(found: Answer) -> tuple[TextColumn, ...]:
-    first, second = found.titles
+def _columns(result: Answer) -> tuple[TextColumn, ...]:
+    first, second = result.titles
     return (
         TextColumn(""),
         TextColumn(first.upper(), right=True),
@@ -156,29 +156,29 @@ def _difference(each: Foretold, value: float) -> str:
 
 
 def _items(texts: Iterable[str], room: int | None) -> list[str]:
-    found = []
+    rows = []
     for text in texts:
         first, *others = wrapped(printable(text), None if room is None else room - 2)
-        found += [f"- {first}", *(f"  {line}" for line in others)]
-    return found
+        rows += [f"- {first}", *(f"  {line}" for line in others)]
+    return rows
 
 
 def _paragraphs(texts: Iterable[tuple[str, str]], room: int | None) -> list[str]:
     return [styled(line, style) for text, style in texts if text for line in wrapped(text, room)]
 
 
-def as_json(recording: Recording, prediction: Prediction, found: Answer) -> dict[str, object]:
+def as_json(recording: Recording, prediction: Prediction, result: Answer) -> dict[str, object]:
     """Return the answer for programs."""
     return {
         "journal": recording.name,
         "source": recording.began.source,
         "proxies": recording.trace.proxies,
         "apart": recording.apart,
-        "changes": {change.name: change.value for change in found.changes},
-        "sentence": found.sentence,
-        "reason": found.reason,
-        "finishes_less": found.finishes_less,
-        "columns": found.titles,
+        "changes": {change.name: change.value for change in result.changes},
+        "sentence": result.sentence,
+        "reason": result.reason,
+        "finishes_less": result.finishes_less,
+        "columns": result.titles,
         "figures": [
             {
                 "name": each.name.strip(),
@@ -189,23 +189,23 @@ def as_json(recording: Recording, prediction: Prediction, found: Answer) -> dict
                 "difference_is": None if each.difference is None else "share" if each.by_share else each.unit,
                 "verdict": each.verdict,
             }
-            for each in found.figures
+            for each in result.figures
         ],
-        "shows": found.shows,
-        "held_out": {"wall_time": found.off_wall, "wait": found.off_wait, "text": found.checked},
-        "doubts": found.doubts,
-        "notes": found.notes,
+        "shows": result.shows,
+        "held_out": {"wall_time": result.off_wall, "wait": result.off_wait, "text": result.checked},
+        "doubts": result.doubts,
+        "notes": result.notes,
         "recorded": prediction.real,
         "compared": prediction.recorded,
         "simulated": prediction.own,
     }
 
 
-def _range_json(name: str, found: Range | None) -> dict[str, float | None]:
+def _range_json(name: str, interval: Range | None) -> dict[str, float | None]:
     prefix = f"{name}_" if name else ""
-    if found is None:
+    if interval is None:
         return {name or "value": None, f"{prefix}low": None, f"{prefix}high": None}
-    value, low, high = (float(f"{each:.{_DIGITS}g}") for each in (found.value, found.low, found.high))
+    value, low, high = (float(f"{each:.{_DIGITS}g}") for each in (interval.value, interval.low, interval.high))
     return {name or "value": value, f"{prefix}low": low, f"{prefix}high": high}
 
 

@@ -122,14 +122,14 @@ class _Search:
         start: Regression | None = None
         best = [-np.inf] * _FOLDS
         held_out = np.zeros(len(rows))
-        total, found, luck = -np.inf, family[0], np.zeros(len(rows))
+        total, likeliest, luck = -np.inf, family[0], np.zeros(len(rows))
         for each in family:
             times, speeds = self.times(each.speed, each.places)
             times, speeds = times[rows], speeds[rows]
             start = fit_regression(times, parts, factors, precisions, start=start)
             likely = _likely(start, times, parts, factors, speeds)
             if likely.sum() > total:
-                total, found = float(likely.sum()), each
+                total, likeliest = float(likely.sum()), each
                 luck = times - start.expected(parts, factors)
             for number in range(_FOLDS):
                 seen = fold != number
@@ -139,7 +139,7 @@ class _Search:
                 if fitted > best[number]:
                     best[number] = fitted
                     held_out[~seen] = likely[~seen]
-        return _Score(found, held_out, total, luck)
+        return _Score(likeliest, held_out, total, luck)
 
     def gain(self, old: _Score, new: _Score) -> tuple[float, float]:
         """Return by how much the new one makes all more likely, and the standard error of that."""
@@ -183,20 +183,20 @@ class _Search:
 
         Also how many logarithms other speeds and places are worse by, of those that aren't by much.
         """
-        found = self.score([Explanation()])
+        current = self.score([Explanation()])
         others: list[tuple[float, Speed, int | None]] = []
         for _ in range(_STAGES):
             best, most = None, 0.0
             loaded: _Score | None = None
             by_load, by_else = _SEEN_GAIN, 0.0
             others.clear()
-            for family in self.families(found.explanation):
+            for family in self.families(current.explanation):
                 new = self.score(family)
-                gain, error = self.gain(found, new)
+                gain, error = self.gain(current, new)
                 loads = new.explanation.speed, new.explanation.places
-                more = new.explanation.complexity - found.explanation.complexity
-                seen = (new.fitted - found.fitted) / _run_length(new.luck) - more
-                if loads == (found.explanation.speed, found.explanation.places):
+                more = new.explanation.complexity - current.explanation.complexity
+                seen = (new.fitted - current.fitted) / _run_length(new.luck) - more
+                if loads == (current.explanation.speed, current.explanation.places):
                     by_else = max(by_else, seen)
                 else:
                     if gain > -_DOUBT:
@@ -208,20 +208,20 @@ class _Search:
             best = best or (loaded if by_load > by_else else None)
             if best is None:
                 break
-            found = best
-        return self._without_needless(found), others
+            current = best
+        return self._without_needless(current), others
 
-    def _without_needless(self, found: _Score) -> Explanation:
+    def _without_needless(self, current: _Score) -> Explanation:
         while True:
             least, best = _LOSS, None
-            for each in self.simpler(found.explanation):
+            for each in self.simpler(current.explanation):
                 simpler = self.score([each])
-                loss = -self.gain(found, simpler)[0]
+                loss = -self.gain(current, simpler)[0]
                 if loss < least:
                     least, best = loss, simpler
             if best is None:
-                return found.explanation
-            found = best
+                return current.explanation
+            current = best
 
 
 def fit_answers(answers: Answers) -> Service:
@@ -229,15 +229,15 @@ def fit_answers(answers: Answers) -> Service:
     search = _Search(answers)
     if answers.count < _MIN_ANSWERS:
         return _service(search, Explanation())
-    found, others = search.run()
-    found, near = _refined(search, found)
+    chosen, others = search.run()
+    chosen, near = _refined(search, chosen)
     others = sorted([*near, *others], key=lambda each: each[0])[:_MOST_ALTERNATIVES]
     alternatives = [
-        (math.exp(-worse), _service(search, replace(found, speed=speed, places=places)))
+        (math.exp(-worse), _service(search, replace(chosen, speed=speed, places=places)))
         for worse, speed, places in others
-        if (speed, places) != (found.speed, found.places)
+        if (speed, places) != (chosen.speed, chosen.places)
     ]
-    return replace(_service(search, found), alternatives=alternatives)
+    return replace(_service(search, chosen), alternatives=alternatives)
 
 
 def _likely(
@@ -249,45 +249,45 @@ def _likely(
     return np.where(times < _NO_WORK, _IMPOSSIBLE, likely)
 
 
-def _refined(search: _Search, found: Explanation) -> tuple[Explanation, list[tuple[float, Speed, int | None]]]:
+def _refined(search: _Search, chosen: Explanation) -> tuple[Explanation, list[tuple[float, Speed, int | None]]]:
     """Return it with the amount of its speed between those that were tried, and about how much less or more it is."""
-    if found.speed.law == "alone":
-        return found, []
-    parts, factors, precisions = search.design(found)
-    amount, width = found.speed.amount, 0.25
+    if chosen.speed.law == "alone":
+        return chosen, []
+    parts, factors, precisions = search.design(chosen)
+    amount, width = chosen.speed.amount, 0.25
     best, start = -np.inf, None
     tried: dict[float, float] = {}
     for _ in range(4):
         for factor in (1.0, 1.0 - width, 1.0 + width):
-            speed = Speed(found.speed.law, amount * factor)
-            times, speeds = search.times(speed, found.places)
+            speed = Speed(chosen.speed.law, amount * factor)
+            times, speeds = search.times(speed, chosen.places)
             start = fit_regression(times, parts, factors, precisions, start=start)
             likely = tried[speed.amount] = float(_likely(start, times, parts, factors, speeds).sum())
             if likely > best:
-                best, found = likely, replace(found, speed=speed)
-        amount, width = found.speed.amount, width / 2
+                best, chosen = likely, replace(chosen, speed=speed)
+        amount, width = chosen.speed.amount, width / 2
     # Errors of neighbours are alike, so the likelihood says more than it knows.
     worse = sorted(((best - each) * _TEMPERED, other) for other, each in tried.items() if other != amount)
-    return found, [(by, Speed(found.speed.law, each), found.places) for by, each in worse if by < _DOUBT]
+    return chosen, [(by, Speed(chosen.speed.law, each), chosen.places) for by, each in worse if by < _DOUBT]
 
 
-def _service(search: _Search, found: Explanation) -> Service:
+def _service(search: _Search, chosen: Explanation) -> Service:
     """Return the service by an explanation."""
     answers = search.answers
     if not answers.count:
         return Service(Size(), Speed(), None, Drift(), (), (), (), {})
-    parts, factors, precisions = search.design(found)
-    times, _ = search.times(found.speed, found.places)
+    parts, factors, precisions = search.design(chosen)
+    times, _ = search.times(chosen.speed, chosen.places)
     fit = fit_regression(times, parts, factors, precisions)
-    drift = _drift(answers, found, fit)
-    done = answers.done(found.speed, found.places, drift)
-    work = answers.work(done, found.places)
-    timeless = replace(found, knots=0)
+    drift = _drift(answers, chosen, fit)
+    done = answers.done(chosen.speed, chosen.places, drift)
+    work = answers.work(done, chosen.places)
+    timeless = replace(chosen, knots=0)
     parts, factors, precisions = search.design(timeless)
     times = np.log(work[: answers.count])
     fit = fit_regression(times, parts, factors, precisions)
     luck = times - fit.expected(parts, factors)
-    begins = np.interp(answers.service_begins(found.places), answers.times, done)
+    begins = np.interp(answers.service_begins(chosen.places), answers.times, done)
     firsts = np.interp(answers.firsts, answers.times, done) - begins
     heads = np.interp(answers.heads, answers.times, done) - begins
     pools: dict[tuple[bool, str], list[int]] = {}
@@ -295,8 +295,8 @@ def _service(search: _Search, found: Explanation) -> Service:
         pools.setdefault((request.arrived.stream, request.arrived.model), []).append(row)
     return Service(
         _size(search, timeless, fit),
-        found.speed,
-        found.places,
+        chosen.speed,
+        chosen.places,
         drift,
         answers.answered,
         [Work(*each) for each in zip(work.tolist(), firsts.tolist(), heads.tolist(), strict=True)],
@@ -306,25 +306,25 @@ def _service(search: _Search, found: Explanation) -> Service:
     )
 
 
-def _size(search: _Search, found: Explanation, fit: Regression) -> Size:
+def _size(search: _Search, chosen: Explanation, fit: Regression) -> Size:
     sizes = search.answers.sizes
     parts = [0.0] * len(PARTS)
     base_s, *shares = np.exp(fit.shares).tolist()
-    for n, share in zip(found.parts, shares, strict=True):
+    for n, share in zip(chosen.parts, shares, strict=True):
         parts[n] = share / float(sizes[:, n].mean())
     kinds = dict(
-        zip([(name, kind) for name in found.kinds for kind in search.kinds[name]], fit.effects.tolist(), strict=True)
+        zip([(name, kind) for name in chosen.kinds for kind in search.kinds[name]], fit.effects.tolist(), strict=True)
     )
     a, b, c, d = parts
     return Size(base_s, (a, b, c, d), kinds)
 
 
-def _drift(answers: Answers, found: Explanation, fit: Regression) -> Drift:
-    if not found.knots:
+def _drift(answers: Answers, chosen: Explanation, fit: Regression) -> Drift:
+    if not chosen.knots:
         return Drift()
     at = answers.began_at + answers.bin_s * (np.arange(BINS) + 0.5)
-    effects = fit.effects[len(fit.effects) - found.knots :]
-    slower = _hats(at, answers.began_at, answers.bin_s * BINS, found.knots) @ effects
+    effects = fit.effects[len(fit.effects) - chosen.knots :]
+    slower = _hats(at, answers.began_at, answers.bin_s * BINS, chosen.knots) @ effects
     slower -= slower.mean()
     return Drift(answers.began_at, answers.bin_s, tuple(np.exp(-slower).tolist()))
 

@@ -77,8 +77,8 @@ class Untold(Struct, frozen=True):
     def drawn(self, rng: random.Random) -> Untold:
         """Return another one that the recording allows as well."""
         weights = [1.0, *(weight for weight, _ in self.alternatives)]
-        (found,) = rng.choices([self, *(each for _, each in self.alternatives)], weights)
-        return found
+        (chosen,) = rng.choices([self, *(each for _, each in self.alternatives)], weights)
+        return chosen
 
 
 NOTHING_UNTOLD = Untold()
@@ -104,7 +104,7 @@ def fit_untold(
     do.
     """
     counts = in_process_by_attempt(sent, ends_at)
-    found = Untold()
+    untold = Untold()
     for kind in (FailureKind.OVERLOADED, FailureKind.RATE_LIMITED):
         families = dict.fromkeys(request.arrived.family for request, _ in sent)
         for family in families if kind is FailureKind.RATE_LIMITED else (None,):
@@ -116,8 +116,8 @@ def fit_untold(
             case = Case(family or "", kind, mine[-_MOST:], ends_at, told, counts)
             by_limit = list(_by_stated(case, [each for each in stated if each[1] == family]))
             for each in by_limit or ([case] if sum(case.refused) >= _FEW else []):
-                found = _with(found, _explained(each, reserves=reserves))
-    return found
+                untold = _with(untold, _explained(each, reserves=reserves))
+    return untold
 
 
 def _by_stated(case: Case, stated: Sequence[Stated]) -> Iterator[Case]:
@@ -127,28 +127,28 @@ def _by_stated(case: Case, stated: Sequence[Stated]) -> Iterator[Case]:
     for at, _, kind, limit in stated:
         limits.setdefault(kind, Counter())[limit] += 1
         kinds.setdefault(round(at, 3), set()).add(kind)
-    for kind, found in limits.items():
+    for kind, counts in limits.items():
         mine = [
             (request, one)
             for request, one in case.each
             if not one.failed_as(case.kind) or kind in kinds.get(round(one.granted_at + one.duration_s, 3), {kind})
         ]
-        ((limit, _),) = found.most_common(1)
+        ((limit, _),) = counts.most_common(1)
         yield Case(case.family, case.kind, mine, case.ends_at, case.told, case.in_process, (kind, limit))
 
 
-def _with(found: Untold, more: Untold) -> Untold:
+def _with(untold: Untold, more: Untold) -> Untold:
     """Return both; alternatives of each with the other as it is."""
     if not more.refusals:
-        return found
+        return untold
 
     def joined(one: Untold, two: Untold) -> Untold:
         places = one.places or two.places
         return Untold(places, (*one.limits, *two.limits), (*one.refusals, *two.refusals))
 
-    alternatives = [(weight, joined(each, more)) for weight, each in found.alternatives]
-    alternatives += [(weight, joined(found, each)) for weight, each in more.alternatives]
-    return replace(joined(found, more), alternatives=tuple(alternatives))
+    alternatives = [(weight, joined(each, more)) for weight, each in untold.alternatives]
+    alternatives += [(weight, joined(untold, each)) for weight, each in more.alternatives]
+    return replace(joined(untold, more), alternatives=tuple(alternatives))
 
 
 def _explained(case: Case, *, reserves: bool) -> Untold:
@@ -163,11 +163,11 @@ def _explained(case: Case, *, reserves: bool) -> Untold:
     scored.sort(key=lambda each: each[0], reverse=True)
     most = scored[0][0]
     some = [(math.exp(score - most), of, limit) for score, of, limit in scored[: _MOST_ALTERNATIVES + 1]]
-    found = [
+    explained = [
         (weight, _made(case, of, limit, reserves=reserves)) for weight, of, limit in some if weight >= _LEAST_WEIGHT
     ]
-    first = found[0][1]
-    alike = tuple((weight, each) for weight, each in found[1:] if each.askable == first.askable)
+    first = explained[0][1]
+    alike = tuple((weight, each) for weight, each in explained[1:] if each.askable == first.askable)
     return replace(first, alternatives=alike)
 
 
@@ -190,13 +190,13 @@ def _by_other_causes(case: Case) -> float:
         for (_, one), refused, unknown in zip(case.each, case.refused, case.unknown, strict=True)
         if not unknown
     ]
-    found = log_likelihood(outcomes, [share_failed(outcomes)] * len(outcomes))
+    likelihood = log_likelihood(outcomes, [share_failed(outcomes)] * len(outcomes))
     chain = fit_chain([outcomes], max(1.0, outcomes[-1].at - outcomes[0].at))
     if chain is not None:
-        found = max(found, chain.score([outcomes]) - 3.0)
+        likelihood = max(likelihood, chain.score([outcomes]) - 3.0)
     load = fit_load([outcomes])
     # A limit of requests in process is a load that has no effect below it and a full one above.
-    return found + _MARGIN if load is None else max(found + _MARGIN, load.score([outcomes]) - 1.0)
+    return likelihood + _MARGIN if load is None else max(likelihood + _MARGIN, load.score([outcomes]) - 1.0)
 
 
 def _candidates(case: Case) -> Iterator[Candidate]:
@@ -287,22 +287,22 @@ def _limits(case: Case, pressure: Sequence[float], of: Candidate) -> list[tuple[
     refused = sum(case.refused)
     taken = len(case.refused) - refused - sum(case.unknown)
     below_taken = below_refused = 0
-    found: list[tuple[float, float]] = []
+    limits: list[tuple[float, float]] = []
     for level, after in pairwise(levels):
         below_taken += counts[level][0]
         below_refused += counts[level][1]
         above_taken, above_refused = taken - below_taken, refused - below_refused
         likely = _likely(above_refused, above_taken) + _likely(below_refused, below_taken)
         if level <= most < after:
-            found.append((likely, most))
+            limits.append((likely, most))
         if above_refused < _SURE * max(refused, above_taken + above_refused):
             continue
         if case.stated is None or (of.what == "bucket" and after <= most):
-            found += [(likely, limit) for limit in _between(level, after)]
-    if case.stated is not None and not found:
-        found.append((_likely(refused, taken), most))
-    found.sort(key=lambda each: -each[0])
-    return found[:_MOST_ALTERNATIVES]
+            limits += [(likely, limit) for limit in _between(level, after)]
+    if case.stated is not None and not limits:
+        limits.append((_likely(refused, taken), most))
+    limits.sort(key=lambda each: -each[0])
+    return limits[:_MOST_ALTERNATIVES]
 
 
 def _between(level: float, after: float) -> Iterator[float]:
