@@ -370,23 +370,23 @@ class BatchFolder(RunnerFolder):
 
     def begun(self) -> bool:
         """Continue with the latest start; return False if there is none."""
-        found = self._starts()
-        if found:
-            self._path = self.root / str(found[-1])
-        return bool(found)
+        starts = self._starts()
+        if starts:
+            self._path = self.root / str(starts[-1])
+        return bool(starts)
 
     def begin(self) -> None:
         """Make the folders of a fresh start."""
-        found = self._starts()
-        for old in found[: max(0, len(found) - _KEPT + 1)]:
+        starts = self._starts()
+        for old in starts[: max(0, len(starts) - _KEPT + 1)]:
             shutil.rmtree(self.root / str(old))
-        self._path = self.root / str(found[-1] + 1 if found else 1)
+        self._path = self.root / str(starts[-1] + 1 if starts else 1)
         self._begin()
 
     def plans(self) -> set[str]:
         """Return the plan files of all runners."""
-        found = [_read(path, RunnerNote) for path in (self._path / "runners").iterdir()]
-        return {note.plan for note in found if note is not None}
+        notes = [_read(path, RunnerNote) for path in (self._path / "runners").iterdir()]
+        return {note.plan for note in notes if note is not None}
 
     def _starts(self) -> list[int]:
         return sorted(int(name) for name in os.listdir(self.root) if name.isdigit())

@@ -105,25 +105,25 @@ class ModelServers:
 
     def _read(self, route: Route, status: int, headers: Headers) -> None:
         """Read the head of a reply; one that isn't an error and tells nothing is the last."""
-        found = server_of(headers)
-        if found is not None or status < 400:
+        server = server_of(headers)
+        if server is not None or status < 400:
             route.on_head = None
-        if found is not None:
-            self._adopt(route, found, 0)
+        if server is not None:
+            self._adopt(route, server, 0)
             if self._unasked.pop(route.origin.name, None) is not None:
-                self._begin(self._watch(route, found), "load of a model server")
+                self._begin(self._watch(route, server), "load of a model server")
 
     async def _ask(self, route: Route, delay_s: float) -> None:
         await asyncio.sleep(delay_s)
-        found = None
+        server = None
         with contextlib.suppress(TimeoutError, OSError, UpstreamError):
             async with asyncio.timeout(WITHIN_S):
                 if await _is_here(route.origin.host):
                     async with aclosing(open_upstream(route.origin.url, ca_file=self._ca_file)) as upstream:
-                        found = await _asked(upstream, route.origin.base_path)
-        if found is not None:
-            self._adopt(route, found, 0)
-            self._begin(self._watch(route, found), "load of a model server")
+                        server = await _asked(upstream, route.origin.base_path)
+        if server is not None:
+            self._adopt(route, server, 0)
+            self._begin(self._watch(route, server), "load of a model server")
 
     async def _watch(self, route: Route, server: str) -> None:
         """Ask for the server's slots and, while requests are in flight there, for its load."""
@@ -151,10 +151,10 @@ class ModelServers:
 async def _is_here(host: str) -> bool:
     """Return whether all addresses of a host are this machine's or private; False where that isn't known."""
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        addresses = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return False
-    return bool(found) and all(is_local(str(row[4][0])) for row in found)
+    return bool(addresses) and all(is_local(str(row[4][0])) for row in addresses)
 
 
 async def _asked(upstream: Upstream, base_path: str) -> str | None:
@@ -164,8 +164,8 @@ async def _asked(upstream: Upstream, base_path: str) -> str | None:
     """
     for path in (_MODELS, *sorted(paths_asked() - {_MODELS})):
         response, body = await _get(upstream, base_path, path)
-        if found := server_of(response.headers, path if response.status in (200, 405) else "", body):
-            return found
+        if server := server_of(response.headers, path if response.status in (200, 405) else "", body):
+            return server
         if path == _MODELS and not (response.status in _OF_A_SERVER or (response.status == 200 and b'"list"' in body)):
             return None
     return None

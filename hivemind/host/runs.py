@@ -120,15 +120,15 @@ class Runs:
             named = None
         elif (named := self.agent_of(shown)) is None:
             return None
-        if (found := await self._senders(scope)) is None:
+        if (agents := await self._senders(scope)) is None:
             return None
-        if not found:
+        if not agents:
             return OPERATOR if named is None else Principal(named)
-        if named is not None and any(self._is_above(each, named) for each in found):
+        if named is not None and any(self._is_above(each, named) for each in agents):
             return Principal(named)
-        if len(found) > 1:
+        if len(agents) > 1:
             raise Denied("the request comes from one of several runs of one runner: send it with that run's own token")
-        return Principal(next(iter(found)))
+        return Principal(next(iter(agents)))
 
     def token_of(self, public: str) -> str:
         """Return the token whose first parts, `NAME.TAG`, these are; whether its run goes on or not.
@@ -198,9 +198,9 @@ def _key(file: Path | None) -> bytes:
         return fresh
     try:
         with open_regular(file) as opened:
-            found = opened.read()
-        if len(found) == _KEY_BYTES and not os.stat(file).st_mode & 0o077:
-            return found
+            key = opened.read()
+        if len(key) == _KEY_BYTES and not os.stat(file).st_mode & 0o077:
+            return key
     except FileNotFoundError:
         pass
     except OSError as error:

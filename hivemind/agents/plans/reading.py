@@ -60,19 +60,19 @@ def read_plan(path: Path, shown: str, *, begun: bool = False) -> Plan:
 
 def _check_worktrees(document: Document, tasks: Mapping[str, PlannedTask], *, unseen: bool) -> None:
     """Find the repository and the commit of each task that wants a worktree."""
-    found: dict[tuple[Path, str], WantedWorktree] = {}
+    worktrees: dict[tuple[Path, str], WantedWorktree] = {}
     for task in tasks.values():
         if task.worktree is None:
             continue
         where = (task.cwd, task.worktree)
         try:
-            if where not in found:
+            if where not in worktrees:
                 base, environ = task.worktree or None, {**os.environ, **task.env}
-                found[where] = WantedWorktree.checked(base, task.cwd, environ, flag="worktree", unseen=unseen)
+                worktrees[where] = WantedWorktree.checked(base, task.cwd, environ, flag="worktree", unseen=unseen)
         except HiveMindError as error:
             document.wrong(_line_of_worktree(document, task.name), f"task {task.name}: {error}")
         else:
-            task.start_in(found[where])
+            task.start_in(worktrees[where])
 
 
 def _line_of_worktree(document: Document, task: str) -> int:
@@ -130,30 +130,30 @@ def _tasks(document: Document, batch: str) -> dict[str, int]:
     """Check the tasks' names, and make a list of tasks a mapping. Return the line of each name."""
     if not isinstance(document.data, dict):
         return {}
-    found = document.data.get("tasks", {})
-    nameless = isinstance(found, list) and not all(isinstance(each, dict) and each.get("name") for each in found)
-    if isinstance(found, list):
-        found = document.data["tasks"] = _by_name(document, found)
-    if not isinstance(found, dict):
+    tasks = document.data.get("tasks", {})
+    nameless = isinstance(tasks, list) and not all(isinstance(each, dict) and each.get("name") for each in tasks)
+    if isinstance(tasks, list):
+        tasks = document.data["tasks"] = _by_name(document, tasks)
+    if not isinstance(tasks, dict):
         return {}
-    lines = {name: document.line(("tasks", name), key=True) for name in found}
-    given = found
+    lines = {name: document.line(("tasks", name), key=True) for name in tasks}
+    written = tasks
     for name, line in lines.items():
         if not is_name(f"{batch}.{name}"):
             what = "a name is letters, digits, . _ and -, and with the plan's before it at most 80 of them"
             document.wrong(line, f"task {name[:40]!r}: {what}")
         elif holds_key(f"{batch}.{name}"):
             document.wrong(line, "a task's name would be shown, and this one looks like a key; choose another")
-        elif isinstance(found[name], dict) and found[name].get("name", name) != name:
+        elif isinstance(tasks[name], dict) and tasks[name].get("name", name) != name:
             line = document.line(("tasks", name, "name"))
             document.wrong(line, f"task {name}: it has another name already, the key's")
         else:
             continue
-        found = document.data["tasks"] = {key: task for key, task in found.items() if key != name}
+        tasks = document.data["tasks"] = {key: task for key, task in tasks.items() if key != name}
     if not lines and not document.mistakes:
         document.wrong(document.line(("tasks",)), "the plan has no tasks")
     if not nameless:  # else it may be the one that a task waits for
-        _check_after(document, given, found)
+        _check_after(document, written, tasks)
     return lines
 
 
@@ -181,7 +181,7 @@ def _is_numbered(name: str, ranges: Mapping[str, int]) -> bool:
 
 
 def _by_name(document: Document, tasks: list[Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    by_name: dict[str, Any] = {}
     for place, task in enumerate(tasks):
         here = ("tasks", place)
         if not isinstance(task, dict):
@@ -196,13 +196,13 @@ def _by_name(document: Document, tasks: list[Any]) -> dict[str, Any]:
         except ValueError as error:
             document.wrong(line, f"a task's name {error}")
             continue
-        if name in found:
+        if name in by_name:
             first = document.line(("tasks", name), key=True)
             document.wrong(line, f"task {name} is there twice, first in line {first}")
             continue
-        found[name] = task
+        by_name[name] = task
         document.move(here, ("tasks", name))
-    return found
+    return by_name
 
 
 def _explained(error: ErrorDetails, document: Document) -> tuple[int, str]:

@@ -45,11 +45,11 @@ def _run(namespace: argparse.Namespace) -> int:
     if namespace.force and word != "remove":
         raise UsageError("--force: goes with remove")
     repository = Repository.around(Path.cwd(), os.environ, "worktrees")
-    found = repository.all()
+    worktrees = repository.all()
     removed: list[Worktree] = []
     kept: list[str] = []
     if word != "list":
-        wanted = [_named(found, name) for name in names] if names else [each for each in found if each.safe]
+        wanted = [_named(worktrees, name) for name in names] if names else [each for each in worktrees if each.safe]
         for each in wanted:
             try:
                 repository.remove(each, force=namespace.force)
@@ -57,15 +57,15 @@ def _run(namespace: argparse.Namespace) -> int:
                 kept.append(str(error))
             else:
                 removed.append(each)
-        found = repository.all()
+        worktrees = repository.all()
     if namespace.json:
-        print_json({"worktrees": [_plain(each) for each in found], "removed": [_plain(each) for each in removed]})
+        print_json({"worktrees": [_plain(each) for each in worktrees], "removed": [_plain(each) for each in removed]})
     elif word == "list":
-        show(table(found, width()) if found else [f"no worktrees in {repository.root}"])
+        show(table(worktrees, width()) if worktrees else [f"no worktrees in {repository.root}"])
     else:
         was = [f"{each.branch} was at {each.tip[:10]}" if each.tip else "it had no branch" for each in removed]
         text = [f"{printable(each.agent)}: removed ({each.state}; {at})" for each, at in zip(removed, was, strict=True)]
-        text += [f"{printable(each.agent)}: kept ({each.state})" for each in found] if word == "prune" else []
+        text += [f"{printable(each.agent)}: kept ({each.state})" for each in worktrees] if word == "prune" else []
         if text or not kept:
             show(text or [f"no worktrees in {repository.root}"])
     for line in kept:
@@ -73,25 +73,25 @@ def _run(namespace: argparse.Namespace) -> int:
     return 1 if kept else 0
 
 
-def _named(found: list[Worktree], name: str) -> Worktree:
-    by_name = {each.agent: each for each in found}
+def _named(worktrees: list[Worktree], name: str) -> Worktree:
+    by_name = {each.agent: each for each in worktrees}
     if name not in by_name:
         raise UsageError(printable(f"{name}: has no worktree here{instead_of(name, by_name)}"))
     return by_name[name]
 
 
-def _plain(found: Worktree) -> dict[str, object]:
-    return asdict(found) | {"folder": str(found.folder), "state": found.state, "safe": found.safe}
+def _plain(worktree: Worktree) -> dict[str, object]:
+    return asdict(worktree) | {"folder": str(worktree.folder), "state": worktree.state, "safe": worktree.safe}
 
 
-def table(found: list[Worktree], room: int | None) -> list[str]:
+def table(worktrees: list[Worktree], room: int | None) -> list[str]:
     """Return the table of worktrees."""
-    return lines(_COLUMNS, [_row(each) for each in found], room)
+    return lines(_COLUMNS, [_row(each) for each in worktrees], room)
 
 
-def _row(found: Worktree) -> list[Cell | str]:
-    tone = "good" if found.used else "dim" if found.empty else "warn"
-    return [printable(found.agent), Cell(found.state, tone), printable(found.branch), printable(str(found.folder))]
+def _row(tree: Worktree) -> list[Cell | str]:
+    tone = "good" if tree.used else "dim" if tree.empty else "warn"
+    return [printable(tree.agent), Cell(tree.state, tone), printable(tree.branch), printable(str(tree.folder))]
 
 
 command = Command(_configure, _run)

@@ -56,15 +56,15 @@ def _run(namespace: argparse.Namespace) -> int:
     paths = find_journals(namespace, namespace.files)
     price = prices_at()
     with Progress() as progress:
-        recordings, began, found = _tuned(plan, names, paths, price, progress)
-    notes = _notes(recordings, found)
+        recordings, began, result = _tuned(plan, names, paths, price, progress)
+    notes = _notes(recordings, result)
     if not namespace.json:
-        show(as_text(found, recordings, began, notes, width()))
+        show(as_text(result, recordings, began, notes, width()))
     else:
-        print_json(as_json(found, recordings, began, notes))
+        print_json(as_json(result, recordings, began, notes))
     if target is not None:
-        _write(target, found, ask=not namespace.yes, out=sys.stderr if namespace.json else sys.stdout)
-    return 130 if found.interrupted else 0
+        _write(target, result, ask=not namespace.yes, out=sys.stderr if namespace.json else sys.stdout)
+    return 130 if result.interrupted else 0
 
 
 def _plan(namespace: argparse.Namespace) -> TuningPlan:
@@ -120,13 +120,13 @@ def _end(number: int, _: FrameType | None) -> None:
     sys.exit(128 + number)
 
 
-def _notes(recordings: Sequence[Recording], found: TuningResult) -> list[str]:
+def _notes(recordings: Sequence[Recording], result: TuningResult) -> list[str]:
     """Return what limits the recordings and the model."""
     lines = []
     if any(each.began.foreign for each in recordings):
         lines.append("what was imported ran without HiveMind, so it begins with HiveMind's usual settings")
     for each in recordings:
-        if found.goal == "dollars" and each.figures.unpriced_tokens:
+        if result.goal == "dollars" and each.figures.unpriced_tokens:
             lines.append(f"{each.name}: of {plural(each.figures.unpriced_tokens, 'token')} the price isn't known")
         lines += [f"{each.name}: {line}" for line in each.warnings]
     return lines
@@ -153,13 +153,13 @@ def _target(namespace: argparse.Namespace) -> Path | None:
     return path
 
 
-def _write(path: Path, found: TuningResult, *, ask: bool, out: TextIO) -> None:
+def _write(path: Path, result: TuningResult, *, ask: bool, out: TextIO) -> None:
     """Write the result. Raises: UsageError: there is none, or it can't be written."""
     from hivemind.settings.write import draft, write
 
-    if not found.recommended:
+    if not result.recommended:
         raise UsageError("nothing is written: no settings were found that are certainly better")
-    values = {each.name: each.value for each in found.kept}
+    values = {each.name: each.value for each in result.kept}
     try:
         made = draft(path, {name: value for name, value in values.items() if isinstance(value, int | float)})
         if not made.diff:

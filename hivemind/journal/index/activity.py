@@ -110,24 +110,24 @@ class Overview:
         if count <= 0:
             return []
         width_s = max(length_s, 1e-9) / count
-        found: dict[int, Row] = {}
+        rows: dict[int, Row] = {}
         latest: dict[int, Row] = {}
         """The last row of each piece, as which it goes on where nothing more happens."""
         for row in self._rows:
             first = min(count - 1, int(row[0] * self._width / width_s))
             end = min(count - 1, int(((row[0] + 1) * self._width - 1e-6) / width_s))
             share = (first, *row[1:])
-            found[first] = _joined(found[first], share) if first in found else share
+            rows[first] = _joined(rows[first], share) if first in rows else share
             latest[end] = row
             for number in range(first + 1, end + 1):
-                found[number] = (number, *row[1:4], 0, 0)
+                rows[number] = (number, *row[1:4], 0, 0)
         shown: list[ActivityColumn | None] = []
         standing: Row = (0, 0, 0, 0.0, 0, 0)
         for number in range(count):
             if number * width_s >= known_s:
                 shown.append(None)
                 continue
-            row = found.get(number) or (number, *standing[1:4], 0, 0)
+            row = rows.get(number) or (number, *standing[1:4], 0, 0)
             standing = latest.get(number, standing)
             shown.append(ActivityColumn(*row[1:]))
         return shown

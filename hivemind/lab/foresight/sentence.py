@@ -51,14 +51,14 @@ def change_text(change: Change) -> str:
 def reasons(prediction: Prediction, *, sooner: bool) -> tuple[str, str]:
     """Return what makes a run end sooner or later: a cause of waits or :data:`ANSWERS`, by which the time of all agents
     changes most in that direction; and what changes most in the other one. Empty names: nothing that matters."""
-    found, way = _changes(prediction), -1 if sooner else 1
-    main = max(found, key=lambda each: found[each] * way)
-    against = min(found, key=lambda each: found[each] * way)
+    changes, way = _changes(prediction), -1 if sooner else 1
+    main = max(changes, key=lambda each: changes[each] * way)
+    against = min(changes, key=lambda each: changes[each] * way)
     base = shown_base(prediction)
     least = NOISE * (base.served_s + base.waited_s)
-    if found[main] * way <= least:
+    if changes[main] * way <= least:
         return "", ""
-    return main, against if -found[against] * way > max(least, _CONTRARY * found[main] * way) else ""
+    return main, against if -changes[against] * way > max(least, _CONTRARY * changes[main] * way) else ""
 
 
 # --- Parts of the sentence --------------------------------------------------------------------------------------------
@@ -201,17 +201,17 @@ def _reason_text(name: str, *, less: bool, again: bool = False) -> str:
 def _changes(prediction: Prediction) -> dict[str, float]:
     """Return by how many seconds all waits of each cause, and the time of answers, change, luck being the same."""
     before, after = _model(prediction), prediction.own
-    found = {name: after.causes.seconds.get(name, 0.0) - before.causes.seconds.get(name, 0.0) for name in WAITED_FOR}
-    return {**found, ANSWERS: after.served_s - before.served_s}
+    waits = {name: after.causes.seconds.get(name, 0.0) - before.causes.seconds.get(name, 0.0) for name in WAITED_FOR}
+    return {**waits, ANSWERS: after.served_s - before.served_s}
 
 
 def _largest_wait(prediction: Prediction) -> tuple[str, float]:
     """Return the cause of waits that changes most in the direction in which all of them together do, and by how many
     seconds."""
-    found = {name: seconds for name, seconds in _changes(prediction).items() if name != ANSWERS}
-    less = sum(found.values()) < 0
-    cause = max(found, key=lambda name: -found[name] if less else found[name])
-    return cause, found[cause]
+    waits = {name: seconds for name, seconds in _changes(prediction).items() if name != ANSWERS}
+    less = sum(waits.values()) < 0
+    cause = max(waits, key=lambda name: -waits[name] if less else waits[name])
+    return cause, waits[cause]
 
 
 def _model(prediction: Prediction) -> Figures:

@@ -110,17 +110,17 @@ def apply_changes(
 
 def agent_commands(changes: Iterable[Change]) -> tuple[SetPriority | SetBudget, ...]:
     """Return changes of single agents as commands given at the start."""
-    found: list[SetPriority | SetBudget] = []
+    commands: list[SetPriority | SetBudget] = []
     for change in changes:
         match = _AGENT.fullmatch(change.name)
         if match is None:
             continue
         if match["what"] == "priority":
-            found.append(SetPriority(match["agent"], Priority[str(change.value).upper()]))
+            commands.append(SetPriority(match["agent"], Priority[str(change.value).upper()]))
         else:
             wanted = parse_budget(str(change.value))
-            found.append(SetBudget(match["agent"], wanted.tokens, wanted.dollars, wanted.per))
-    return tuple(found)
+            commands.append(SetBudget(match["agent"], wanted.tokens, wanted.dollars, wanted.per))
+    return tuple(commands)
 
 
 def questions(changes: Iterable[Change]) -> tuple[Question, ...]:
@@ -166,11 +166,11 @@ def _parsed(text: str) -> Change:
 def _option(name: str) -> Option:
     """Find a setting. Raises: UsageError: there is none, or a simulation doesn't use it."""
     plain = name.lower().lstrip("-").replace("-", "_")
-    found = _meant(plain)
-    if len(found) == 1 and (option := find(tuple(found[0].split(".")))) is not None:
+    meant = _meant(plain)
+    if len(meant) == 1 and (option := find(tuple(meant[0].split(".")))) is not None:
         return option
-    if found:
-        raise UsageError(f"{name}: is {' or '.join(found)}; say which")
+    if meant:
+        raise UsageError(f"{name}: is {' or '.join(meant)}; say which")
     if find(tuple(plain.split("."))) is not None:
         raise UsageError(f"{name}: makes no difference to a simulation; what does is {_all_names()}")
     ends = {each.rpartition(".")[2]: each for each in names()}
@@ -189,8 +189,8 @@ def _meant(plain: str) -> list[str]:
         wanted = [f"{section}.{key}{ending}".lstrip(".")]
         if not section:
             wanted += [each for each in names() if each.rpartition(".")[2] == key + ending]
-        if found := sorted(set(wanted).intersection(names())):
-            return found
+        if matching := sorted(set(wanted).intersection(names())):
+            return matching
     return []
 
 
@@ -274,12 +274,12 @@ def scenario(path: Path) -> list[str]:
     Raises: UsageError: it can't be read, or holds none. The caller names the file.
     """
     try:
-        found = tomllib.loads(path.read_text("utf-8"))
+        table = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         raise UsageError(error.strerror or str(error)) from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"can't be read as TOML: {error}") from None
-    texts = list(_flat(found, ""))
+    texts = list(_flat(table, ""))
     if not texts:
         raise UsageError("changes nothing; it holds settings, such as max_concurrency = 8")
     return texts
