@@ -171,7 +171,6 @@ class Profile(Struct, frozen=True):
     """Query fields that may carry it."""
     one_lane: bool = False
     """Its limits are shared by all credentials: it needs none, or it is unknown which one it reads."""
-    retryable_statuses: frozenset[int] = frozenset({408, 429, 500, 502, 503, 504, 529})
     aimd: AimdConfig = field(default_factory=AimdConfig)
     reserve_max_tokens: bool = False
     count_cache_reads: bool = True

@@ -37,7 +37,7 @@ _LONGEST_QUOTE = 160
 """Characters of a provider's words that are shown."""
 _MOST_LEAVES = 256
 _MESSAGES = ("message", "msg", "status_msg", "detail", "error", "error_description", "reason", "title", "error_message")
-_CODES = ("code", "error_code", "errorcode", "__type", "type", "status", "reason", "status_code")
+_CODES = ("code", "error_code", "errorcode", "__type", "type", "error_type", "status", "reason", "status_code")
 _PER_MINUTE = re.compile(r"per_?minute", re.I)
 _TOKENS = re.compile(r"token", re.I)
 _WORD = re.compile(r"(?![1-5]\d\d$)[A-Za-z0-9][A-Za-z0-9_.:\-]{0,79}")
@@ -191,8 +191,6 @@ _EXPIRED = re.compile(r"expired|过期|到期", re.I)
 _LONG_QUOTA = re.compile(r"per_?day|daily", re.I)
 _FULL_WORDS = frozenset({"overloaded_error", "server_is_overloaded", "slow_down", "unavailable", "engine_overloaded"})
 _FULL_TEXT = re.compile(r"overload|server busy|maximum pending requests|\b(?:at|over|no) capacity", re.I)
-_RETRYABLE_5XX = frozenset({500, 502, 503, 504, 520, 521, 522, 523, 524, 525, 526, 529})
-_TIMEOUTS = frozenset({504, 524})
 _REFUSED = frozenset({400, 403, 429})
 """Statuses of used-up quotas, beside 402."""
 
@@ -222,10 +220,19 @@ _STATUS_TEXT = {
 }
 """Words that tell the status of an error that states none."""
 _QUOTED_STATUS = re.compile(
-    r"(?:^(?=\d{3} [A-Z{])|\bError code: |(?:Client|Server) error '|\bstatus code )(4(?:0[0-3]|13|22|29)|50[234]|529)\b"
+    r"^(?:(?!\w*(?i:tool|mcp|upload))[\w.]+(?::| -) )*(?:(?=\d{3} [A-Z{])|Error code: |Request failed with status code "
+    r"|(?:Client|Server) error '(?=[^']+' for url '\S*(?:/(?:completions|messages|responses|embeddings)|[cC]ontent)\b))"
+    r"(4(?:0[0-3]|13|22|29)|50[234]|529)\b|\bHTTP (4(?:0[0-3]|13|22|29)|50[234]|529): (?=\{\"(?:error|type)\")"
 )
-"""A status that tells more than a 500, in the words of an error of OpenAI's and Anthropic's SDKs, httpx's and axios':
-gateways answer 500 with these, whatever their provider said (OptiLLM)."""
+"""A status that tells more than a 5xx, in the words of an error of OpenAI's and Anthropic's SDKs, axios' or httpx's, or
+before the provider's own JSON (OptiLLM, hubrelay); not what a tool or an upload was told."""
+_SAYS_OF_ITSELF = re.compile(
+    r"(?i)(?P<_400>this model's maximum context length is|prompt is too long:)"
+    r"|(?P<_401>incorrect api key provided|invalid x-api-key)|(?P<_529>overloaded\b|th\w+ \w+ is (?:\w+ )?overloaded)"
+    r"|(?P<_429>(?:requests )?rate limit (?:reached|exceeded)|(?:this request would|number of \w+ tokens has) exceed"
+    r"|you exceeded your current quota|your credit balance is too low|resource has been exhausted)"
+)
+"""How what providers say begins: llms-py answers 500 with these words alone, and Anthropic itself with `Overloaded`."""
 LOST_CONNECTION = re.compile(
     rb"(?i)error sending request for url|connection (?:error|refused|reset)|econnre|fetch failed|server disconnected"
     rb"|connect call failed|\bis in (?:error|stopped|stopping) state|\bcode = unavailable\b|error code: 500"
@@ -247,13 +254,20 @@ def classify(status: int, headers: Headers, body: bytes, now_wall_s: float, host
         return None
     body = decode_body(headers, body, MAX_ERROR_BODY)
     info = read_error(body)
-    if status >= 500 and (said := _QUOTED_STATUS.search(info.message)):
-        status = int(said[1])
+    status = _told_status(status, info.message)
     if not info.words and (name := _WORD.match(header(headers, b"x-amzn-errortype"))):
         info = replace(info, words=(name[0].partition(":")[0],))  # AWS's, which its body lacks
     provider = provider_of(host, headers, body[:_LONGEST_MESSAGE])
     wait_s = stated_wait(headers, info.found, info.text, now_wall_s, provider)
     return judge(status, info, delay_s=wait_s, hint=header(headers, b"x-should-retry").lower(), provider=provider)
+
+
+def _told_status(status: int, message: str) -> int:
+    """Return the status of its provider that the message of a gateway's 5xx tells, else the gateway's."""
+    if status >= 500 and (quoted_status := _QUOTED_STATUS.search(message)):
+        return int(quoted_status[1] or quoted_status[2])
+    told = _SAYS_OF_ITSELF.match(message) if status in (500, 502) else None
+    return int(told.lastgroup[1:]) if told and told.lastgroup else status
 
 
 def prepare() -> None:
@@ -266,7 +280,7 @@ def classify_event(data: bytes) -> Failure:
     info = read_error(data)
     provider = provider_of("", (), data[:_LONGEST_MESSAGE])
     wait_s = stated_wait((), info.found, info.text, time.time(), provider)
-    return judge(status_of(info, provider), info, delay_s=wait_s, provider=provider)
+    return judge(_told_status(status_of(info, provider), info.message), info, delay_s=wait_s, provider=provider)
 
 
 def kind_of(name: bytes, event: Members) -> str:
@@ -308,9 +322,7 @@ def status_of(info: ErrorInfo, provider: Provider | None = None) -> int:
 def judge(
     status: int, info: ErrorInfo, *, delay_s: float | None = None, hint: str = "", provider: Provider | None = None
 ) -> Failure:
-    """Combine status, codes, delay and `x-should-retry`. An exhausted quota isn't retryable, whatever the hint;
-    otherwise the hint overrides the status.
-    """
+    """Combine status, codes, delay and `x-should-retry`, which overrides the status but refills no quota."""
     codes = info.codes
     meaning = _meaning(status, info, codes, delay_s, provider)
     kind, retryable = _by_status(status, info, codes, meaning)
@@ -378,13 +390,12 @@ def _by_status(
         return FailureKind.OVERLOADED, True
     if status in (402, 429):
         return FailureKind.RATE_LIMITED, True
-    if status in _TIMEOUTS:
+    if status in (504, 524):
         return FailureKind.TIMEOUT, True
-    if status == 424 and codes & {"modelerrorexception", "modelstreamerrorexception"}:  # Bedrock's
-        return FailureKind.SERVER_ERROR, True
     if status >= 500 and status != 501:
-        return FailureKind.SERVER_ERROR, status in _RETRYABLE_5XX
-    if status == 499 and "cancelled" in codes:
-        return FailureKind.SERVER_ERROR, True  # Google's own abort, not our client's
-    # 408: the provider timed out waiting for the request. Neither that nor 501 says anything about its load.
-    return FailureKind.CLIENT_ERROR, status == 408
+        return FailureKind.SERVER_ERROR, status in (500, 502, 503, 504, 507, 529) or 520 <= status <= 526
+    words = "modelerrorexception modelstreamerrorexception generation backend" if status == 424 else "cancelled"
+    if status in (424, 499) and codes.intersection(words.split()):  # of Bedrock, TGI, TEI, or Google's own abort
+        return FailureKind.SERVER_ERROR, True
+    # 408 and 425 (RFC 8470): the request wasn't taken, and may be sent anew. They and 501 say nothing of the load.
+    return FailureKind.CLIENT_ERROR, status in (408, 425)

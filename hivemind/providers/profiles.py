@@ -15,9 +15,6 @@ from hivemind.upstream.origin import is_local
 _HOST = r"^[a-z]+://(?:[^/?#]*@)?"
 """The part of a URL before the host name."""
 _END = r"(?=[:/?#]|$)"
-_EDGE = frozenset({520, 521, 522, 523, 524, 525, 526})
-"""Cloudflare's own statuses; it is in front of the hosted providers."""
-_HOSTED = frozenset({408, 424, 429, 500, 502, 503, 504, 529}) | _EDGE
 
 ANTHROPIC = Profile(
     name="anthropic",
@@ -26,7 +23,6 @@ ANTHROPIC = Profile(
     tpm=80_000,
     max_concurrency=5,
     auth_headers=(b"x-api-key", b"authorization"),
-    retryable_statuses=_HOSTED,
     aimd=AimdConfig(latency_target_s=3.0),
     count_cache_reads=False,
     priced_as="anthropic",
@@ -38,7 +34,6 @@ OPENAI = Profile(
     tpm=150_000,
     max_concurrency=10,
     auth_headers=(b"authorization",),
-    retryable_statuses=_HOSTED,
     reserve_max_tokens=True,
     priced_as="openai",
 )
@@ -88,7 +83,6 @@ GENERIC = Profile(
     max_concurrency=5,
     auth_headers=_ANY_KEY,
     one_lane=True,
-    retryable_statuses=_HOSTED,
     priced_as="litellm",
     grows=True,
     anybodys=True,
@@ -101,7 +95,6 @@ LOCAL = Profile(
     max_concurrency=0,
     auth_headers=_ANY_KEY,
     one_lane=True,
-    retryable_statuses=_HOSTED,
     aimd=_AT_HOME,
     priced_as="litellm",
     anybodys=True,

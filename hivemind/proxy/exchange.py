@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, closing
 
@@ -75,6 +76,7 @@ _KEPT = 1_000
 """Dialects and models of an upstream that are remembered as answered."""
 _SAYS_NOTHING = frozenset({"", "internal server error"})
 """Messages of a 500 that may be an overload's (NeMo Guardrails) or a gateway's without its server (MLflow's)."""
+_NO_SERVERS = re.compile(rb"(?i)\bno (?:available|healthy|ready|running) (?:\w+ )?(?:endpoint|instance|server|worker)s")
 _TRUNCATED = Failure(FailureKind.TRUNCATED, True, message="it ended before its own end marker")
 
 
@@ -420,8 +422,9 @@ class Exchange:
         """Handle an error status."""
         body, ended = await read_up_to(response, ERROR_LIMIT)
         failure = failure_of_reply(response, body, self.call.head.route.origin, self._shared.wall())
-        if response.status == 404 and not is_json(response.headers) and self._asked in self.call.head.route.answered:
-            # A gateway has no such path while its server is started anew. An API says in JSON what it doesn't have.
+        absent = response.status == 404 and (not is_json(response.headers) or _NO_SERVERS.search(body))
+        if absent and self._asked in self.call.head.route.answered:
+            # A gateway lacks the path, or servers, while one is started anew. An API says in JSON what it doesn't have.
             failure = replace(failure, kind=FailureKind.SERVER_ERROR, retryable=True)
         self._engine.headers(self.ticket, Limits(readings=failure.readings), ending=True)
         # The rest of a very long body is passed on as it comes.
@@ -740,7 +743,8 @@ class Exchange:
         without a byte, as servers end that begin with 200 whatever they refuse then (MLflow's gateway)."""
         if failure is EMPTY:
             return replace(failure, words=(hash(self.call.body), 0))
-        if failure.status != 500 or failure.kind is not FailureKind.SERVER_ERROR or failure.delay_s or reply is None:
+        repeats = failure.kind is FailureKind.SERVER_ERROR and failure.status in (424, 500, 507)  # 507: lack of memory
+        if not repeats or failure.delay_s or reply is None:
             return failure
         headers, body = reply.response.headers, reply.body
         too_long = reply.stream and reply.response.status >= 400

@@ -17,7 +17,6 @@ from hivemind.providers.sse import SseSplitter, fields
 from hivemind.providers.taps import FRAMES_TYPE, form_of
 from hivemind.proxy.asgi import StepRunner
 from hivemind.proxy.response_writer import ResponseWriter
-from hivemind.records import replace
 from hivemind.scheduler.admission.retry import MAX_PAUSE_S
 from hivemind.scheduler.types import Failure, FailureKind
 from hivemind.settings import Origin
@@ -73,13 +72,7 @@ async def read_up_to(response: UpstreamResponse, limit: int) -> tuple[bytes, boo
 def failure_of_reply(response: UpstreamResponse, body: bytes, origin: Origin, wall: float) -> Failure:
     """Return what an error status counts as; `wall` is the time in seconds since the epoch."""
     failure = classify(response.status, response.headers, body, wall, origin.host.lower())
-    if failure is None:
-        failure = Failure(FailureKind.CLIENT_ERROR, False, response.status)
-    # What a refusal says counts, whatever its status: a 402 for a budget of requests in flight passes.
-    if failure.kind not in _REFUSALS and failure.status not in origin.profile.retryable_statuses:
-        asked = value(response.headers, b"x-should-retry") == b"true"
-        failure = replace(failure, retryable=failure.retryable and asked)
-    return failure
+    return failure or Failure(FailureKind.CLIENT_ERROR, False, response.status)
 
 
 def nothing_ran(failure: Failure, response: UpstreamResponse | None) -> bool:

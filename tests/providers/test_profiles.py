@@ -59,11 +59,7 @@ def test_who_goes_on_computing() -> None:
     """vLLM and llama.cpp stop at once when a client leaves, MLX and transformers only a stream."""
     go_on = {name for name, p in PROFILES.items() if p.stops != "always"}
     assert go_on == {"mlx", "transformers", "lmstudio", "llama-cpp-python"}
-
-
-def test_what_every_profile_says() -> None:
-    """429 and 503 are retryable everywhere, and each provider reads its credential from some header."""
-    assert all({429, 503} <= p.retryable_statuses and p.auth_headers for p in PROFILES.values())
+    assert all(p.auth_headers for p in PROFILES.values()), "each reads its credential from some header"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import json
 
 import pytest
 
-from hivemind.providers.base import Headers
 from hivemind.providers.dialect import Dialect
 from hivemind.providers.errors import classify, classify_event, read_error, status_of
 from hivemind.providers.paths import DIALECTS
@@ -38,6 +37,8 @@ def violation(quota: str) -> object:
     return {"@type": "x.QuotaFailure", "violations": [{"quotaId": quota, "quotaMetric": "m"}]}
 
 
+FAULTS = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 409: "conflict_error"}
+SPENT_LIMITS = "organization_spend", "project_spend", "organization_usage"
 SPENT = "You have reached your specified API usage limits. You will regain access on 2027-01-01"
 
 TABLE: list[tuple[int, object, FailureKind, bool]] = [
@@ -46,39 +47,31 @@ TABLE: list[tuple[int, object, FailureKind, bool]] = [
     (400, anthropic("invalid_request_error", SPENT), QUOTA, False),
     (400, anthropic("invalid_request_error", "Your credit balance is too low"), QUOTA, False),
     (400, anthropic("invalid_request_error", "", "thread_already_continued"), FAULT, False),
-    (401, anthropic("authentication_error"), FAULT, False),
+    (413, anthropic("request_too_large"), FAULT, False),
+    *[(status, anthropic(kind), FAULT, False) for status, kind in FAULTS.items()],
     (401, anthropic("CreditsError", "Insufficient balance. Manage your billing here: https://x.example"), QUOTA, False),
     (401, {"code": "", "message": "该令牌额度已用尽", "type": "new_api_error"}, QUOTA, False),
     (401, {"code": "", "message": "该令牌已过期", "type": "new_api_error"}, FAULT, False),
     (401, {"message": "Access denied due to invalid subscription key."}, FAULT, False),
     (402, anthropic("billing_error"), QUOTA, False),
-    (403, anthropic("permission_error"), FAULT, False),
-    (404, anthropic("not_found_error"), FAULT, False),
-    (409, anthropic("conflict_error"), FAULT, False),
-    (413, anthropic("request_too_large"), FAULT, False),
     (429, anthropic("rate_limit_error"), LIMITED, True),
     (429, anthropic("rate_limit_error", "", "ramp_limit_exceeded"), LIMITED, True),
-    (429, anthropic("rate_limit_error", "", "enforced_spend_limit_reached"), QUOTA, False),
-    (429, anthropic("rate_limit_error", "", "contract_spend_limit_reached"), QUOTA, False),
+    *[(429, anthropic("x", "", f"{what}_spend_limit_reached"), QUOTA, False) for what in ("enforced", "contract")],
     (500, anthropic("api_error"), BROKEN, True),
     (504, anthropic("timeout_error"), TIMEOUT, True),
     (529, anthropic("overloaded_error"), FULL, True),
     (529, anthropic("overloaded_error", "", "compaction_unavailable"), FULL, True),
     # OpenAI and compatible servers
-    (400, {"code": "context_length_exceeded", "type": "invalid_request_error"}, FAULT, False),
-    (400, {"code": "content_filter"}, FAULT, False),
+    *[(400, {"code": code}, FAULT, False) for code in ("context_length_exceeded", "content_filter")],
     (402, {"code": 402, "message": "no credits"}, QUOTA, False),
     (429, {"code": "rate_limit_exceeded", "type": "requests", "message": "Limit: 10000 / min."}, LIMITED, True),
     (429, {"code": "slow_down", "type": "rate_limit_error"}, LIMITED, True),
     (429, {"code": None, "type": "insufficient_quota"}, QUOTA, False),
     (429, {"code": "credit_balance_exhausted"}, QUOTA, False),
-    (429, {"code": "organization_spend_limit_exceeded"}, QUOTA, False),
-    (429, {"code": "project_spend_limit_exceeded"}, QUOTA, False),
-    (429, {"code": "organization_usage_limit_exceeded"}, QUOTA, False),
+    *[(429, {"code": f"{what}_limit_exceeded"}, QUOTA, False) for what in SPENT_LIMITS],
     (429, {"code": "ServerOverloaded", "message": "unable to handle requests due to server overload."}, FULL, True),
     (503, {"message": "m is currently over capacity. Please try again and back off"}, FULL, True),  # Groq
-    (503, {"code": "server_is_overloaded"}, FULL, True),
-    (503, {"code": "slow_down"}, FULL, True),
+    *[(503, {"code": code}, FULL, True) for code in ("server_is_overloaded", "slow_down")],
     (503, {"message": "The engine is currently overloaded"}, FULL, True),
     # Google
     (400, {"status": "INVALID_ARGUMENT"}, FAULT, False),
@@ -97,13 +90,9 @@ TABLE: list[tuple[int, object, FailureKind, bool]] = [
     (503, "server busy, please try again. maximum pending requests exceeded", FULL, True),
     (404, "model 'x' not found", FAULT, False),
     # Edges, without a body
-    (408, None, FAULT, True),
-    (499, None, FAULT, False),
-    (500, None, BROKEN, True),
-    (501, None, FAULT, False),
-    (502, None, BROKEN, True),
-    (503, None, BROKEN, True),
-    *[(status, None, BROKEN, True) for status in (520, 521, 522, 523, 525, 526)],
+    *[(status, None, FAULT, True) for status in (408, 425)],
+    *[(status, None, FAULT, False) for status in (499, 501)],
+    *[(status, None, BROKEN, True) for status in (500, 502, 503, 520, 521, 522, 523, 525, 526)],
     (524, None, TIMEOUT, True),
 ]
 
@@ -117,8 +106,7 @@ def test_table(status: int, error: object, kind: FailureKind, retryable: bool) -
 
 AWS = {
     "ServiceQuotaExceededException": (400, QUOTA, False),
-    "ModelErrorException": (424, BROKEN, True),
-    "ModelStreamErrorException": (424, BROKEN, True),
+    **dict.fromkeys(("ModelErrorException", "ModelStreamErrorException"), (424, BROKEN, True)),
     "ModelNotReadyException": (429, FULL, True),
     "ThrottlingException": (429, LIMITED, True),
 }
@@ -140,18 +128,28 @@ TOLD = {
     "Error code: 400 - This model's maximum context length is 128000 tokens.": (400, FAULT),
     "litellm.X: Error code: 503 - {'error': {'message': 'Overloaded'}}": (503, FULL),
     "Error code: 500 - {'error': {'message': 'The server had an error'}}": (500, BROKEN),
-    "Client error '401 Unauthorized' for url 'http://x/y'": (401, FAULT),
-    "Server error '502 Bad Gateway' for url 'http://x/y'": (502, BROKEN),
+    "Client error '401 Unauthorized' for url 'http://x/v1/messages'": (401, FAULT),
+    "Server error '502 Bad Gateway' for url 'http://x/v1beta/models/m:generateContent'": (502, BROKEN),
     "Request failed with status code 429": (429, LIMITED),
     "Request failed with status code 404": (500, BROKEN),  # as of a server that is started anew
     "429 RESOURCE_EXHAUSTED. {'error': {'code': 429}}": (429, LIMITED),
+    'all 1 channels failed, the last: HTTP 429: {"error": {"code": "rate_limit_exceeded"}}': (429, LIMITED),
+    "You exceeded your current quota, please check your plan and billing details.": (429, QUOTA),
+    "Rate limit reached": (429, LIMITED),
+    "This model's maximum context length is 9 tokens.": (400, FAULT),
+    "Incorrect API key provided": (401, FAULT),
+    "The engine is currently overloaded, please try again later": (529, FULL),
+    "Client error '403 Forbidden' for url 'http://x/cat.png'": (500, BROKEN),
+    **dict.fromkeys(
+        ("Tool f failed: Error code: 403", "Tool says: rate limit reached", "No overload of f"), (500, BROKEN)
+    ),
     "500 tokens were generated": (500, BROKEN),
 }
 
 
 @pytest.mark.parametrize(("words", "expected"), TOLD.items())
 def test_a_500_that_tells_its_providers_status(words: str, expected: tuple[int, FailureKind]) -> None:
-    """OptiLLM answers 500 with its SDK's words, whatever the provider said."""
+    """OptiLLM and llms-py answer 500 with their SDK's or provider's words, hubrelay 502 with its provider's JSON."""
     failure = verdict(500, words)
     assert (failure.status, failure.kind) == expected
 
@@ -206,8 +204,7 @@ def test_the_message_shows_no_provider_text() -> None:
 def test_every_dialect_reads_compressed_bodies(dialect: Dialect) -> None:
     """Error bodies come encoded as the client asked, and any dialect understands any provider's error."""
     body = gzip.compress(json.dumps({"error": {"code": "insufficient_quota"}}).encode())
-    headers: Headers = [(b"content-encoding", b"gzip")]
-    failure = classify(429, headers, body, NOW)
+    failure = classify(429, [(b"content-encoding", b"gzip")], body, NOW)
     assert failure is not None
     assert failure.kind is QUOTA
 
@@ -231,8 +228,7 @@ def test_broken_bodies_leave_the_status(body: bytes, encoding: bytes) -> None:
         ({"code": "rate_limit_exceeded"}, 429, LIMITED, True),
         ({"code": "server_error"}, 500, BROKEN, True),
         ({"code": "insufficient_quota"}, 429, QUOTA, False),
-        ({"code": "invalid_prompt"}, 400, FAULT, False),
-        ({"code": "image_too_large"}, 400, FAULT, False),
+        *[({"code": code}, 400, FAULT, False) for code in ("invalid_prompt", "image_too_large")],
         ({"code": 502, "message": "Provider error"}, 502, BROKEN, True),
         ({"code": 503, "status": "UNAVAILABLE"}, 503, FULL, True),
         ({"status": "DEADLINE_EXCEEDED"}, 504, TIMEOUT, True),

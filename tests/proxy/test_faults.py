@@ -170,6 +170,13 @@ async def test_a_gateway_at_home_tells_of_its_provider(words: str, sent: int) ->
     assert await asked([http(500, {"error": {"message": words}})], 1) == ([500], sent)
 
 
+@pytest.mark.parametrize(("status", "kind"), [(424, "generation"), (424, "Backend"), (507, "out_of_memory")])
+async def test_a_computation_that_failed(status: int, kind: str) -> None:
+    """TGI, TEI and KoboldAI say so in place of 500: it is tried again, and told if it is the request's own fault."""
+    failing = http(status, {"error": "CUDA error", "error_type": kind})
+    assert (await asked([failing, GOOD], 1), await asked([failing], 1)) == (([200], 2), ([status], 3))
+
+
 @pytest.mark.parametrize("bare", [http(500, b"Internal Server Error"), chunked([], SSE)], ids=["500", "stream"])
 async def test_an_outage_without_words(bare: bytes) -> None:
     """MLflow's gateway says nothing else while its server is down."""
@@ -178,14 +185,15 @@ async def test_an_outage_without_words(bare: bytes) -> None:
 
 GOOD, GONE, TEXT = chunked(CHAT, SSE), http(404), http(404, b"404 page not found", "content-type: text/plain")
 UNKNOWN = http(404, {"error": {"message": "no such model"}})
+NONE = http(404, {"error": {"code": 404, "message": "Model not found or no running instances available"}})
 
 
 @pytest.mark.parametrize(
     ("answers", "statuses"),
-    [([GOOD, GONE, TEXT, GOOD], [200, 200]), ([GONE, GOOD], [404, 200]), ([GOOD, UNKNOWN, GOOD], [200, 404])],
+    [([GOOD, GONE, TEXT, NONE, GOOD], [200, 200]), ([NONE, GOOD], [404, 200]), ([GOOD, UNKNOWN, GOOD], [200, 404])],
 )
 async def test_a_path_that_answered_before(answers: list[bytes], statuses: list[int]) -> None:
-    """A gateway that has lost its server says 404 without an API's words: that path is there again soon."""
+    """A gateway says 404 without an API's words, or that no server runs (GPUStack 2.2.3): the path is back soon."""
     assert (await asked(answers, 2))[0] == statuses
 
 
