@@ -239,8 +239,8 @@ def usage_so_far(ticket: Ticket, state: TapState | None, *, unmetered: bool) -> 
     told, guess = state.usage, output_tokens(state)
     if told is None and unmetered:
         return _estimated(ticket, ticket.estimated_output, state.tier)
-    if told is not None and guess and not told.total:
-        told = None  # gateways state 0 where nobody has counted (claude-code-router)
+    if told is not None and guess and not told.total_input:  # gateways state 0 for what nobody has counted
+        guess, told = max(guess, told.output_tokens), None  # all of it (claude-code-router) or the input (hubrelay)
     if state.gave_up and not state.usage_final:
         guess = max(guess, ticket.estimated_output)
     elif told is not None and (state.usage_final or not guess):

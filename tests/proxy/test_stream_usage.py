@@ -78,14 +78,14 @@ UNCOUNTED: dict[str, tuple[str, bytes]] = {
         ),
     ),
     "chat": (PATH, chunked([*CHAT[:3], data(choices=[], usage={"prompt_tokens": 0, "completion_tokens": 0})], SSE)),
+    "input": (PATH, chunked([*CHAT[:3], data(choices=[], usage={"prompt_tokens": 0, "completion_tokens": 2})], SSE)),
     "whole": (PATH, http(200, {"choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}]})),
 }
 
 
 @pytest.mark.parametrize(("path", "answer"), UNCOUNTED.values(), ids=list(UNCOUNTED))
 async def test_what_nobody_counted(path: str, answer: bytes) -> None:
-    """claude-code-router states zeros for streams, and LM-Proxy nothing for whole answers: what they used is
-    estimated."""
+    """What a gateway states as 0 (claude-code-router; hubrelay, the input) or not at all (LM-Proxy) is estimated."""
     asked = STREAM_BODY if b"event-stream" in answer else b"{}"
     async with between([answer]) as (proxy, _), client() as web:
         assert (await web.post(proxy.url + path, content=asked)).status_code == 200
