@@ -69,9 +69,7 @@ class Client(Struct, frozen=True):
     """The client of one request."""
 
     name: str = ""
-    """`claude-code`, `codex`, `opencode`, `kilo`, `gemini-cli`, `qwen-code`, `kimi-code`, `droid`, `pi`, `copilot`,
-    `vibe`, `grok-build`, `anthropic-sdk`, `openai-sdk`, `google-sdk`, `ollama-sdk`, `litellm`, `langchain`,
-    `vercel-ai`, `openai-agents`, `pydantic-ai`, `agent-framework`, `semantic-kernel`; empty for others."""
+    """As in :data:`PROGRAMS`: `claude-code`, `codex`, `openai-sdk`; empty for others."""
     patience_s: float | None = None
     """How long it certainly waits for response headers; None: for ever, or unknown."""
     session: str = ""
@@ -203,6 +201,7 @@ _SESSIONS = (
     "conversation_id",
     "x-session-affinity",
     "x-affinity",  # Mistral's Vibe
+    "x-grok-conv-group-id",  # since 1.0; requests for titles have no other
     "x-grok-session-id",
     "x-task-id",  # cline's, to its own service and what stands in for it
     "x-hivemind-session",  # of clients that `hivemind run` gives a session, because they name none
@@ -212,11 +211,12 @@ _LOW_CLASSES = frozenset({"auxiliary", "side_reply", "background-task", "summary
 
 `main`, `subagent`, `workflow` and `compaction` keep the agent's own priority: the next step depends on them, and
 naming NORMAL here would undo what the operator set."""
-_FOLDER, _CACHE_KEY = b"Session folder: ", b'"prompt_cache_key":'
+_FOLDER, _CACHE_KEY, _SAFETY = b"Session folder: ", b'"prompt_cache_key":', b'"safety_identifier":'
 _UUID = rb"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
 _IN_BODIES = {
     "copilot": (_FOLDER, re.compile(_FOLDER + rb"""[^\s"]{1,500}session-state[/\\]+""" + _UUID)),  # 1.0
     "kimi-code": (_CACHE_KEY, re.compile(_CACHE_KEY + rb'"session_' + _UUID)),  # 2.1
+    "droid": (_SAFETY, re.compile(_SAFETY + b'"' + _UUID)),  # 0.225, on OpenAI's API alone
 }
 """How a client's body names its session: what to look for, and what it looks like."""
 _CODEX_TITLE = '"thread_source":"thread_title"'

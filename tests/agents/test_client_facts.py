@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pwd
 from pathlib import Path
 
 import pytest
 from dotenv import dotenv_values
 
-from hivemind.agents.clients.facts import RESUME_VARIABLE, Call, Client
+from hivemind.agents.clients.facts import RESUME_VARIABLE, Call, Client, home
 from hivemind.agents.clients.known import PACKAGES, PROGRAMS, client_of, kind_in
 from hivemind.agents.clients.launchers import prepare
 from hivemind.setup.routes import TOKEN_VARIABLE
@@ -19,7 +21,7 @@ WITH_TOKEN = "http://127.0.0.1:8765/to/work/token/to%2Fken/agent/alice"
 
 def led(program: str, *arguments: str, base: str = NAMED, folder: Path | None = None, **environ: str) -> Call:
     """A call of the program that takes the run's path."""
-    call = Call(list(arguments), dict(environ), base, "" if folder is None else str(folder))
+    call = Call(list(arguments), {"HOME": os.devnull, **environ}, base, "" if folder is None else str(folder))
     prepare(program, call)
     return call
 
@@ -112,9 +114,10 @@ def test_pi(tmp_path: Path) -> None:
 
 
 def written(path: Path, content: object) -> Path:
-    """A JSON file, or one with this text."""
+    """A JSON file, one with this text, or what a function makes there."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    text = content if isinstance(content, str) else json.dumps(content, default=str)
+    content(path) if callable(content) else path.write_text(text)
     return path
 
 
@@ -172,7 +175,7 @@ def test_kimi_code(tmp_path: Path) -> None:
     """A model of the settings is described by variables, which a URL in the settings doesn't override."""
     told = '[models.k]\ncapabilities = ["a", "b"]\nadaptive_thinking = false\n'
     written(tmp_path / "config.toml", _KIMI.replace("[models.k]\n", told) + 'api_key = "sk-k"\n')
-    for given, expected in (([], []), (["-m", "k"], ["-m", "__kimi_env_model__"])):
+    for given, expected in (([], []), (["-m", "k"], ["-m", "__kimi_env_model__"]), (["-mk"], ["-m__kimi_env_model__"])):
         call = led("kimi", *given, "-p", "k", KIMI_CODE_HOME=str(tmp_path))
         assert call.arguments == [*expected, "-p", "k"]
         found = [value for name, value in call.environ.items() if name.startswith("KIMI_MODEL_")]
@@ -211,6 +214,7 @@ _ODD_LOGIN = '{"security": {"auth": {"selectedType": [1]}}}'
 _KIMI = 'default_model = "k"\n[models.k]\nprovider = "m"\nmodel = "k3"\n[providers.m]\ntype = "kimi"\nbase_url = "u"\n'
 _CHATGPT = {"auth_mode": "chatgpt", "OPENAI_API_KEY": None, "tokens": {"access_token": "t"}}
 _GOOGLE = {"security": {"auth": {"selectedType": "oauth-personal"}}}
+_COMMENTED = '{ // "model": "openai/x"\n"provider": {"url": "http://x,}"}, /* and\n*/ "model": "groq/llama", /**/ }'
 _QWEN = {"security": {"auth": {"selectedType": "qwen-oauth"}}}
 
 
@@ -235,6 +239,11 @@ _QWEN = {"security": {"auth": {"selectedType": "qwen-oauth"}}}
         ("qwen -p hi --auth-type openai", "", {".qwen/settings.json": _QWEN}),
         ("opencode run -m groq/llama hi", "its provider groq", {}),
         ("opencode run -m openai/gpt-5 hi", "", {}),
+        ("opencode run hi", "its provider groq", {".config/opencode/opencode.jsonc": _COMMENTED}),
+        ("opencode run hi", "its provider groq", {"project/opencode.jsonc": _COMMENTED}),
+        ("opencode run hi", "", {"opencode.jsonc": _COMMENTED, "project/.git": ""}),  # beyond the repository
+        ("kilo run hi", "its provider groq", {"project/below/.kilo/kilo.jsonc": _COMMENTED}),
+        ("kilo run hi", "", {"project/kilo.jsonc": _COMMENTED, "project/below/kilo.json": {"model": "openai/gpt-5"}}),
         ("aider --model gemini/gemini-2.5-pro", "gemini/gemini-2.5-pro", {}),
         ("aider --model sonnet", "", {}),
         ("crush run hi", "provider mine", {".config/crush/crush.json": {"providers": {"mine": {"base_url": "http"}}}}),
@@ -258,22 +267,33 @@ def test_what_goes_past_is_said(
     for name, content in files.items():
         written(tmp_path / name, content)
     program, *arguments = command.split()
-    led(program, *arguments, folder=tmp_path, HOME=str(tmp_path))
+    with contextlib.chdir(written(tmp_path / "project" / "below" / "x", "").parent):
+        led(program, *arguments, folder=tmp_path, HOME=str(tmp_path))
     said = capfd.readouterr().err
     assert why in said if why else not said
     assert said.count("\n") == (said.count("requests go past HiveMind: ") == 1)
 
 
-@pytest.mark.parametrize("content", ["", "{", "[1]", _ODD, _ODD_LOGIN, _KIMI.replace('"kimi"', "[1]") + "api_key = 1"])
+_WRONG = ("", "{", "[1]", _ODD, _ODD_LOGIN, _KIMI.replace('"kimi"', "[1]") + "api_key = 1", "[" * 9999)
+
+
+@pytest.mark.parametrize("content", [*_WRONG, os.mkfifo, os.mkdir, lambda path: path.symlink_to("/dev/zero")])
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_settings_that_are_no_settings_stop_no_client(program: str, content: str, tmp_path: Path) -> None:
-    """The client starts, and says itself what is wrong with them."""
+def test_settings_that_are_no_settings_stop_no_client(program: str, content: object, tmp_path: Path) -> None:
+    """The client starts, and says itself what is wrong with them. A pipe that nobody writes to isn't waited for."""
     files = (".cline/data/settings/providers.json", ".qwen/settings.json", ".gemini/settings.json", ".codex/auth.json")
     more = (".config/crush/crush.json", ".config/opencode/opencode.json", ".pi/agent/models.json", ".vibe/config.toml")
-    last = (".kimi-code/config.toml", ".factory/settings.json")
+    last = (".kimi-code/config.toml", ".factory/settings.json", ".codex/config.toml")
     for name in (*files, *more, *last):
         written(tmp_path / name, content)
-    led(program, "hi", folder=tmp_path, HOME=str(tmp_path), OPENCODE_CONFIG_CONTENT=content, VIBE_PROVIDERS=content)
+    led(program, "hi", HOME=str(tmp_path), OPENCODE_CONFIG_CONTENT=str(content), VIBE_PROVIDERS=str(content))
+
+
+def test_no_file_of_the_working_directory_is_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a HOME the home is what the system says, as for the clients; where it says nothing, there is none."""
+    assert home({}) == home({"HOME": "."}) == pwd.getpwuid(os.getuid()).pw_dir
+    monkeypatch.setattr(pwd, "getpwuid", lambda user: {}[user])
+    assert home({}) == os.devnull
 
 
 def test_codex_with_a_provider_of_its_own(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -335,13 +355,8 @@ def test_aider(tmp_path: Path) -> None:
         ("bun x codex", "bun x codex FLAGS"),
         ("yarn dlx -p @openai/codex codex", "yarn dlx -p @openai/codex codex FLAGS"),
         ("uv tool run codex x", "uv tool run codex FLAGS x"),
-        ("npx cowsay codex", "npx cowsay codex"),
-        ("npm install -g @openai/codex", "npm install -g @openai/codex"),
-        ("npm run codex", "npm run codex"),
-        ("uv tool install codex", "uv tool install codex"),
-        ("npx", "npx"),
-        ("npm exec", "npm exec"),
-        ("codexx exec", "codexx exec"),
+        *((line, line) for line in ("npx cowsay codex", "npm install -g @openai/codex", "npm run codex", "npx")),
+        *((line, line) for line in ("uv tool install codex", "npm exec", "codexx exec")),
     ],
 )
 def test_launchers(line: str, expected: str) -> None:

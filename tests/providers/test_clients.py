@@ -118,7 +118,7 @@ def test_every_client_s_tries_last(user_agent: str) -> None:
 
 def test_a_session_that_only_the_body_names() -> None:
     """Copilot's folder of the session is in its system prompt, in JSON also on Windows, and Kimi Code's session is the
-    key of its cache; no other client's is looked for."""
+    key of its cache, Droid's whom OpenAI is to hold responsible; no other client's is looked for."""
     copilot = client(x_interaction_type="conversation-user", x_initiator="user", user_agent="OpenAI/JS 5.20.1")
     session = "4631ff0f-2b58-4631-882d-8077df6c10d5"
     for folder in (f"/home/ann/.copilot/session-state/{session}", rf"C:\\\\ann\\\\session-state\\\\{session}"):
@@ -128,6 +128,8 @@ def test_a_session_that_only_the_body_names() -> None:
     kimi = f'{{"model":"kimi-k3","prompt_cache_key":"session_{session}","stream":true}}'.encode()
     assert session_in(client(user_agent="kimi-code-cli/2.1.0"), kimi) == session
     assert session_in(copilot, kimi) == ""
+    droid = f'{{"model":"gpt-5.4","safety_identifier":"{session}"}}'.encode()
+    assert session_in(client(user_agent="factory-cli/0.225.2"), droid) == session
     assert session_in(copilot, b"{}") == session_in(copilot, b"Session folder: /x") == ""
 
 
@@ -198,7 +200,7 @@ def test_codex() -> None:
 
 
 def test_older_codex_and_opencode_sessions() -> None:
-    """Underscored names of older versions, and opencode's own."""
+    """Underscored names of older versions, opencode's own, and Grok Build's, whose requests for titles name a group."""
     assert client_of([(b"originator", b"codex_cli_rs"), (b"session_id", b"s")]).session == "s"
     found = client(user_agent="opencode/1.18.33", x_session_id="ses_1", x_session_affinity="ses_1")
     assert (found.session, found.agent) == ("ses_1", "")
@@ -207,6 +209,7 @@ def test_older_codex_and_opencode_sessions() -> None:
         sub = client(user_agent=user_agent, x_session_id="ses_3", x_parent_session_id="ses_1")
         assert (sub.session, sub.agent, sub.parent) == ("ses_1", "ses_3", "")
     assert client(user_agent="GeminiCLI-tui/0.61.0", x_hivemind_session="s").session == "s"
+    assert client(x_grok_conv_group_id="g", x_grok_session_id="s").session == "g"
 
 
 def test_title_of_codex() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from hivemind.agents.clients.arguments import Syntax, has, set_values, split, value_of
-from hivemind.agents.clients.facts import GO_ON, Call, Client
+from hivemind.agents.clients.facts import GO_ON, Call, Client, read_text
 from hivemind.setup.routes import SUFFIXES
 
 _FLAG, _VARIABLE = "--env-file", "AIDER_ENV_FILE"
@@ -22,8 +22,7 @@ def _flags(call: Call) -> None:
     """Give it a last .env file, with the user's own: variables of these files override those of the environment."""
     given = value_of(call.arguments, _FLAG) or call.environ.get(_VARIABLE, "")
     try:
-        with open(os.path.expanduser(given), encoding="utf-8") as file:
-            text = file.read().partition(_OURS)[0]
+        text = read_text(os.path.expanduser(given), given=True).partition(_OURS)[0]
     except (OSError, ValueError):
         text = ""  # aider goes on without it too
     ours = [f"{name}={call.base}{SUFFIXES[name]}" for name in _NAMES]

@@ -87,20 +87,29 @@ def value_of(arguments: Sequence[str], *names: str) -> str:
     for number, word in enumerate(arguments):
         if word == "--":
             break
-        name, equals, value = word.partition("=")
-        if name in names:
-            found = value if equals else "".join(arguments[number + 1 : number + 2])
+        start = _name_in(word, names)
+        if start is not None:
+            found = word[len(start) :] if start != word else "".join(arguments[number + 1 : number + 2])
     return found
 
 
 def set_values(arguments: list[str], value: str, *names: str) -> None:
     """Change the values of these options, as far as they are given."""
     for number, word in enumerate(arguments):
-        name, equals, _ = word.partition("=")
         if word == "--":
             return
-        if name in names and (equals or arguments[number + 1 :]):
-            arguments[number if equals else number + 1] = f"{name}={value}" if equals else value
+        start = _name_in(word, names)
+        if start is not None and (start != word or arguments[number + 1 :]):
+            arguments[number if start != word else number + 1] = start + value if start != word else value
+
+
+def _name_in(word: str, names: Collection[str]) -> str | None:
+    """Return what stands before an option's value: `--model` alone, `--model=`, or the `-m` of `-mMODEL`; None: the
+    word is no option of these names."""
+    name, equals, _ = word.partition("=")
+    if name in names:
+        return name + equals
+    return word[:2] if word[:2] in names else None
 
 
 def options(words: Iterable[Word], without: Collection[str] = ()) -> list[str]:

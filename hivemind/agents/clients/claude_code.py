@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from hivemind.agents.clients.arguments import Syntax, has, options, prompt_in, set_values, split, value_of
-from hivemind.agents.clients.facts import GO_ON, Call, Client, at, parse_json, read_json
+from hivemind.agents.clients.facts import GO_ON, Call, Client, at, has_file, home, parse_json, read_json
 
 _VARIABLE = "ANTHROPIC_BASE_URL"
 _FLAG = "--settings"
@@ -19,7 +19,7 @@ def _flags(call: Call) -> None:
         return
     import json  # takes as long as all else here
 
-    settings = parse_json(given) if given.lstrip().startswith("{") else read_json(given)
+    settings = parse_json(given) if given.lstrip().startswith("{") else read_json(given, given=True)
     if (given.strip() not in ("", "{}") and not settings) or not isinstance(settings.get("env", {}), dict):
         return  # Claude Code itself says what is wrong with them
     text: str | None = json.dumps({**settings, "env": {**at(settings, "env"), _VARIABLE: call.base}})
@@ -60,7 +60,8 @@ def _resume(call: Call, session: str) -> str | None:
         return f"`claude {prompt}` has no session"
     if has(words, "--no-session-persistence"):
         return "--no-session-persistence keeps no session"
-    if not _kept(call, session):
+    folder = call.environ.get("CLAUDE_CONFIG_DIR") or os.path.join(home(call.environ), ".claude")
+    if not has_file(os.path.join(folder, "projects"), f"{session}.jsonl"):
         return f"it keeps no session {session} any more"
     arguments = [*options(words, _OTHER_SESSION), "--resume", session]
     streams = any(each.name == "--input-format" and each.value == "stream-json" for each in words)
@@ -70,16 +71,6 @@ def _resume(call: Call, session: str) -> str | None:
         call.no_input = alone
     call.arguments[:] = arguments
     return None
-
-
-def _kept(call: Call, session: str) -> bool:
-    """Return whether there is the file of a session: https://code.claude.com/docs/en/claude-directory"""
-    home = call.environ.get("CLAUDE_CONFIG_DIR") or os.path.join(call.environ.get("HOME", ""), ".claude")
-    try:
-        with os.scandir(os.path.join(home, "projects")) as folders:
-            return any(os.path.exists(os.path.join(each.path, f"{session}.jsonl")) for each in folders)
-    except OSError:
-        return False
 
 
 _CLOUDS = ("BEDROCK", "VERTEX", "FOUNDRY")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from hivemind.agents.clients.arguments import Syntax, Word, has, options, prompt_in, split
-from hivemind.agents.clients.facts import GO_ON, Call, Client, home, read_json
+from hivemind.agents.clients.facts import GO_ON, Call, Client, has_file, home, read_json, read_text
 from hivemind.setup.routes import codex_settings
 
 _PROVIDER = "model_providers.hivemind"
@@ -39,8 +39,7 @@ def _provider(call: Call) -> str:
     """Return the provider that holds; empty: the built-in one."""
     named = ""
     try:
-        with open(f"{_home(call)}/config.toml", encoding="utf-8") as file:
-            lines = [line.strip() for line in file]
+        lines = [line.strip() for line in read_text(f"{_home(call)}/config.toml").split("\n")]
     except (OSError, ValueError):
         lines = []
     words = [each.value for each in split(call.arguments, _SYNTAX) if each.name in ("-c", "--config")]
@@ -112,7 +111,7 @@ def _resume(call: Call, session: str) -> str | None:
         return f"`codex {command}` has no session"
     if has(after, "--ephemeral"):
         return "--ephemeral keeps no session"
-    if not _kept(call, session):
+    if not has_file(os.path.join(_home(call), "sessions"), f"{session}.jsonl", f"{session}.jsonl.zst"):
         return f"it keeps no session {session} any more"
     alone = command in _EXEC
     prompt = [GO_ON] if alone or prompt_in(after) else []
@@ -120,16 +119,6 @@ def _resume(call: Call, session: str) -> str | None:
     kept = [*options(before), *(["exec"] if alone else []), *options(after, _OTHER_SESSION)]
     call.arguments[:] = [*kept, "resume", session, *prompt]
     return None
-
-
-def _kept(call: Call, session: str) -> bool:
-    """Return whether there is the file of a session, `sessions/YYYY/MM/DD/rollout-TIME-SESSION.jsonl`."""
-    ends = (f"{session}.jsonl", f"{session}.jsonl.zst")
-    for _, folders, files in os.walk(os.path.join(_home(call), "sessions")):
-        folders.sort(reverse=True)  # the newest first
-        if any(each.endswith(ends) for each in files):
-            return True
-    return False
 
 
 CLIENT = Client("codex", "codex", flags=_flags, resume=_resume, prompt=_prompt, past=_past)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 
 from hivemind.setup.routes import SUFFIXES
 
@@ -78,11 +79,20 @@ class Call:
         return path
 
 
-def read_json(*path: str) -> dict[str, object]:
-    """Return the object in a JSON file; empty: it holds none, or can't be read."""
+def read_text(path: str, *, given: bool = False) -> str:
+    """Return the text of a file of settings. Raises: OSError: it can't be read, or is a device or, unless the user has
+    `given` it for this call, a pipe: these might hold the client for ever. ValueError: it is no text."""
+    kind = os.stat(path).st_mode
+    if not (stat.S_ISREG(kind) or (given and stat.S_ISFIFO(kind))):
+        raise OSError
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def read_json(*path: str, given: bool = False) -> dict[str, object]:
+    """Return the object in a JSON file (:func:`read_text`); empty: it holds none, or can't be read."""
     try:
-        with open(os.path.join(*path), encoding="utf-8") as file:
-            return parse_json(file.read())
+        return at(loads(read_text(os.path.join(*path), given=given)))
     except (OSError, ValueError):
         return {}
 
@@ -92,21 +102,39 @@ def read_toml(*path: str) -> dict[str, object]:
     import tomllib
 
     try:
-        with open(os.path.join(*path), "rb") as file:
-            return tomllib.load(file)
-    except (OSError, ValueError):
+        return tomllib.loads(read_text(os.path.join(*path)))
+    except (OSError, ValueError, RecursionError):
         return {}
 
 
 def parse_json(text: str) -> dict[str, object]:
-    """Return the object in a JSON text; empty: it holds none."""
+    """Return the object in a JSON text (:func:`loads`); empty: it holds none."""
+    try:
+        return at(loads(text))
+    except ValueError:
+        return {}
+
+
+def loads(text: str) -> object:
+    """Return the value of a JSON text, which may have comments, and commas at ends. Raises: ValueError: it is none."""
     import json  # takes as long as all else here
 
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        try:
+            return json.loads(text)
+        except ValueError:
+            return json.loads(_without_comments(text))
+    except RecursionError as error:
+        raise ValueError from error
+
+
+def _without_comments(text: str) -> str:
+    import re
+
+    string = r'("(?:\\.|[^"\\])*(?:"|\Z))'
+    for rest, instead in ((r"//[^\n]*|/\*.*?(?:\*/|\Z)", " "), (r",(?=\s*[}\]])", "")):
+        text = re.sub(f"{string}|{rest}", lambda found, instead=instead: found[1] or instead, text, flags=re.DOTALL)  # type: ignore[misc]
+    return text
 
 
 def listed(value: object) -> list[dict[str, object]]:
@@ -122,8 +150,21 @@ def at(content: object, *keys: str) -> dict[str, object]:
 
 
 def home(environ: dict[str, str]) -> str:
-    """Return the user's home."""
-    return environ.get("HOME", "")
+    """Return the user's home as a full path, so that no file of the working directory passes for the user's own."""
+    named = environ.get("HOME", "")
+    if os.path.isabs(named):
+        return named
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return os.devnull  # no file is below it
+
+
+def has_file(folder: str, *ends: str) -> bool:
+    """Return whether a file whose name ends so is anywhere in a folder."""
+    return any(each.endswith(ends) for _, _, files in os.walk(folder) for each in files)
 
 
 class Client:
@@ -197,8 +238,7 @@ def _prompts(file: str) -> list[str]:
     import json
 
     try:
-        with open(file, encoding="utf-8") as stream:
-            found = json.load(stream)
+        found = json.loads(read_text(file))
     except (OSError, ValueError):
         return []
     return [_plain(each) for each in found if isinstance(each, str)] if isinstance(found, list) else []

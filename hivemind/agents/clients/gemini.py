@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from hivemind.agents.clients.arguments import Syntax, Word, has, options, prompt_in, split
-from hivemind.agents.clients.facts import GO_ON, Call, Client, at, home, read_json
+from hivemind.agents.clients.facts import GO_ON, Call, Client, at, has_file, home, read_json
 from hivemind.setup.routes import GEMINI_SETTINGS
 
 _DEFAULTS = "GEMINI_CLI_SYSTEM_DEFAULTS_PATH"
@@ -88,7 +88,8 @@ def _resume(call: Call, session: str) -> str | None:
     words = split(call.arguments, _SYNTAX)
     if command := _command(words):
         return f"`gemini {command}` has no session"
-    if not _kept(call, session):
+    folder = os.path.join(call.environ.get("GEMINI_CLI_HOME") or home(call.environ), ".gemini", "tmp")
+    if not has_file(folder, f"-{session[:8]}.jsonl", f"-{session[:8]}.json"):
         return f"it keeps no session {session} any more"
     alone = has(words, "-p", "--prompt") or not call.terminal
     asked = alone or has(words, *_PROMPT) or bool(prompt_in(words))
@@ -96,18 +97,6 @@ def _resume(call: Call, session: str) -> str | None:
     call.arguments[:] = [*options(words, (*_OTHER_SESSION, *_PROMPT)), "--resume", session, *prompt]
     call.no_input = alone
     return None
-
-
-def _kept(call: Call, session: str) -> bool:
-    """Return whether there is the file of a session, `tmp/PROJECT/chats/session-TIME-FIRST8.jsonl`."""
-    root = os.path.join(call.environ.get("GEMINI_CLI_HOME") or call.environ.get("HOME", ""), ".gemini", "tmp")
-    try:
-        with os.scandir(root) as projects:
-            chats = [os.path.join(each.path, "chats") for each in projects]
-    except OSError:
-        return False
-    ends = (f"-{session[:8]}.jsonl", f"-{session[:8]}.json")
-    return any(os.path.isdir(each) and any(name.endswith(ends) for name in os.listdir(each)) for each in chats)
 
 
 CLIENT = Client(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from hivemind.agents.clients.arguments import Syntax, has, options, prompt_in, split
-from hivemind.agents.clients.facts import GO_ON, Call, Client, home, parse_json, read_json
+from hivemind.agents.clients.facts import GO_ON, Call, Client, home, loads, parse_json, read_json
 from hivemind.setup.routes import INLINE_TOKEN, opencode_providers
 
 
@@ -62,7 +62,16 @@ def _resume(call: Call, session: str) -> str | None:
     return None
 
 
-def _client(kind: str, *programs: str) -> Client:
+def _projects() -> list[str]:
+    """Return the folders with the files of a project, the nearest first: the working directory and those above it, up
+    to that of the repository."""
+    found = [os.getcwd()]
+    while not os.path.exists(os.path.join(found[-1], ".git")) and (above := os.path.dirname(found[-1])) != found[-1]:
+        found.append(above)
+    return found
+
+
+def _client(kind: str, folders: tuple[str, ...], *programs: str) -> Client:
     variable = f"{kind.upper()}_CONFIG_CONTENT"  # configuration that overrides that of files
 
     def variables(call: Call) -> None:
@@ -70,17 +79,21 @@ def _client(kind: str, *programs: str) -> Client:
 
         ours: dict[str, object] = {"provider": opencode_providers(call.base_with(INLINE_TOKEN) + "/v1")}
         try:
-            call.environ[variable] = json.dumps(_merged(json.loads(call.environ.get(variable) or "{}"), ours))
+            call.environ[variable] = json.dumps(_merged(loads(call.environ.get(variable) or "{}"), ours))
         except (ValueError, TypeError):
             return  # the client itself says what is wrong with it
 
     def past(call: Call) -> str:
         config = call.environ.get("XDG_CONFIG_HOME") or os.path.join(home(call.environ), ".config")
-        files = (
-            parse_json(call.environ.get(variable, "")),
-            read_json(f"{kind}.json"),
-            read_json(config, kind, f"{kind}.json"),
+        projects = _projects()
+        own = (
+            *(os.path.join(project, each, kind) for project in projects for each in folders),
+            *(os.path.join(project, kind) for project in projects),
         )
+        users = (os.path.join(config, kind, each) for each in (kind, "config"))
+        paths = [f"{each}{end}" for each in (*own, *users) for end in (".jsonc", ".json")]
+        paths.insert(2 * len(own), call.environ.get(f"{kind.upper()}_CONFIG", ""))
+        files = (parse_json(call.environ.get(variable, "")), *map(read_json, paths))
         used = next((each["model"] for each in files if "model" in each), "")
         model = next((each.value for each in split(call.arguments, _SYNTAX) if each.name in ("-m", "--model")), used)
         provider, slash, _ = str(model).partition("/")
@@ -91,6 +104,9 @@ def _client(kind: str, *programs: str) -> Client:
 
 CLIENTS = {
     program: client
-    for client in (_client("opencode", "opencode"), _client("kilo", "kilo", "kilocode"))
+    for client in (
+        _client("opencode", (".opencode",), "opencode"),
+        _client("kilo", (".kilo", ".kilocode"), "kilo", "kilocode"),
+    )
     for program in client.programs
 }

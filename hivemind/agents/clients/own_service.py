@@ -86,7 +86,8 @@ def _kimi_past(call: Call) -> str:
 
 def _droid_settings(call: Call) -> list[dict[str, object]]:
     """Return the settings of this call, and of the user's file; empty: there are none."""
-    return [read_json(value_of(call.arguments, "--settings")), read_json(home(call.environ), ".factory/settings.json")]
+    own = read_json(home(call.environ), ".factory/settings.json")
+    return [read_json(value_of(call.arguments, "--settings"), given=True), own]
 
 
 def _droid_flags(call: Call) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from hivemind.agents.clients.arguments import Syntax, has, options, prompt_in, split
-from hivemind.agents.clients.facts import GO_ON, Call, Client, home, listed, read_toml
+from hivemind.agents.clients.facts import GO_ON, Call, Client, home, listed, loads, read_toml
 from hivemind.setup.routes import VIBE_MISTRAL, VIBE_PROVIDERS
 
 
@@ -18,7 +18,7 @@ def _variables(call: Call) -> None:
     import json
 
     try:
-        given = json.loads(call.environ.get(VIBE_PROVIDERS) or "[]")
+        given = loads(call.environ.get(VIBE_PROVIDERS) or "[]")
     except ValueError:
         given = []
     own = {
