@@ -65,7 +65,10 @@ def _resume(call: Call, session: str) -> str | None:
 def _projects() -> list[str]:
     """Return the folders with the files of a project, the nearest first: the working directory and those above it, up
     to that of the repository."""
-    found = [os.getcwd()]
+    try:
+        found = [os.getcwd()]
+    except OSError:
+        return []  # it was removed
     while not os.path.exists(os.path.join(found[-1], ".git")) and (above := os.path.dirname(found[-1])) != found[-1]:
         found.append(above)
     return found
