@@ -211,6 +211,10 @@ _LOW_CLASSES = frozenset({"auxiliary", "side_reply", "background-task", "summary
 
 `main`, `subagent`, `workflow` and `compaction` keep the agent's own priority: the next step depends on them, and
 naming NORMAL here would undo what the operator set."""
+_EARLY_BUN = re.compile(
+    rb"(?i)\bbun/1\.(?:[0-2]\.|3\.(?:\d|1[0-3])\b)|^claude-cli/(?:1\.|2\.(?:0\.|1\.(?:\d\d?|1[01]\d)\b))"
+)
+"""Bun as it calls itself, also to Vercel's SDK, and Claude Code before 2.1.120, which has such a Bun in it."""
 _FOLDER, _CACHE_KEY, _SAFETY = b"Session folder: ", b'"prompt_cache_key":', b'"safety_identifier":'
 _UUID = rb"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
 _IN_BODIES = {
@@ -240,6 +244,13 @@ def client_of(headers: Headers) -> Client:
         priority=_priority(values),
         retry_count=None if program.name == "claude-code" else _retries(values),
     )
+
+
+def sends_again(headers: Headers) -> bool:
+    """Return whether the client needs a connection for each request: where a kept one breaks off in the middle of an
+    answer, Bun before 1.3.14 sends the request again by itself, and appends the second answer to what came of the first
+    (`findings/bun-appends-a-second-answer-to-a-cut-one.sh`)."""
+    return any(name == b"user-agent" and _EARLY_BUN.search(value) for name, value in headers)
 
 
 def session_in(client: Client, body: bytes) -> str:

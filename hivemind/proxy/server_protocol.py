@@ -31,6 +31,7 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.utils import get_local_addr, get_remote_addr, is_ssl
 from uvicorn.server import ServerState
 
+from hivemind.providers.clients import sends_again
 from hivemind.proxy.body_budget import BodyBudget
 from hivemind.proxy.cycle import EXTENSION, Cycle, status_line
 from hivemind.proxy.file_limit import ConnectionLimit, Spare
@@ -485,6 +486,7 @@ class ClientProtocol(asyncio.Protocol):
             "query_string": query,
             "headers": self.headers,
         }
+        keeps = version != "1.0" and parser.should_keep_alive() and not sends_again(self.headers)
         self._state = _BODY
         # Trailers come the same way. None may stand in for a header (RFC 9110, 6.5.1), so they go nowhere.
         self.headers = []
@@ -493,9 +495,7 @@ class ClientProtocol(asyncio.Protocol):
         self._body_begins, self._parts_before = self._body_size, self.parts
         self._body_ends = self._body_size + max(length, 0)
         waits = version == "1.1" and any(one[0] == b"expect" and one[1].lower() == b"100-continue" for one in framing)
-        cycle = self.cycle = Cycle(
-            self, scope, keep_alive=version != "1.0" and parser.should_keep_alive(), expects_continue=waits
-        )
+        cycle = self.cycle = Cycle(self, scope, keep_alive=keeps, expects_continue=waits)
         # An equal head that waits to be told to go on must be seen by the parser, which tells it.
         cycle.began_with, self._began_with = b"" if waits else self._began_with, b""
         self._awaits_body = not waits and 0 <= length <= AWAITED_BODY

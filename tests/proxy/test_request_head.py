@@ -269,6 +269,32 @@ async def test_every_connection_header_counts() -> None:
         assert [name for name, _ in Seen.of(upstream.requests[0]).headers] == [b"host", b"x-kept", b"content-length"]
 
 
+@pytest.mark.parametrize(
+    ("program", "kept"),
+    [
+        ("Bun/1.3.13", False),
+        ("ai-sdk/openai/4.0.1 ai-sdk/provider-utils/5.0.0 runtime/bun/1.2.20", False),
+        ("claude-cli/2.1.119 (external, cli)", False),
+        ("Bun/1.3.14", True),
+        ("opencode/1.18.33 ai-sdk/provider-utils/5.0.0 runtime/bun/1.4.5", True),
+        ("claude-cli/2.1.120 (external, cli)", True),
+        ("claude-cli/2.1.1190 (external, cli)", True),
+        ("python-httpx/1.0", True),
+    ],
+)
+async def test_a_client_that_sends_again_has_a_connection_for_each_request(program: str, kept: bool) -> None:
+    """On a kept one, an early Bun appends a second answer to one that breaks off."""
+    message = request(MESSAGES, PLAIN_BODY, f"user-agent: {program}")
+    async with between([ANSWER, ANSWER]) as (proxy, _), raw(proxy.port) as direct:
+        status, headers = await direct.ask(message)
+        assert (status, (b"connection", b"close") in headers) == (200, not kept)
+        await direct.body(headers)
+        if kept:
+            assert (await direct.ask(message))[0] == 200
+        else:
+            assert await direct.rest() == b""
+
+
 async def test_connection_takes_away_no_credential() -> None:
     """Else a request would be counted under one key and sent with another."""
     async with between([ANSWER]) as (proxy, upstream), raw(proxy.port) as direct:
