@@ -84,7 +84,7 @@ def size(world: World, at: float) -> int:
     return tracemalloc.get_traced_memory()[0]
 
 
-@pytest.mark.parametrize("scale", [120, pytest.param(15, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("scale", [60, pytest.param(15, marks=pytest.mark.slow)])
 def test_memory_stays_flat_over_a_day(scale: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is remembered makes room in time; with all bounds at a part of what they are."""
     bounds = ((requests, "REQUESTS_KEPT"), (lanes, "CURVE_KEPT"), (fold, "LINES_KEPT"))
