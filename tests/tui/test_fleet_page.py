@@ -19,7 +19,7 @@ from world.kit import arrived, commanded, first_content, granted, sampled, state
 from hivemind.errors import UsageError
 from hivemind.fleet import watcher
 from hivemind.records import replace
-from hivemind.scheduler.commands import Conflict, PauseAgent, PinLevel
+from hivemind.scheduler.commands import Conflict, PauseAgent, PinLevel, Rejected
 from hivemind.settings.write import Draft
 from hivemind.world.fleet import Fleet, gathered
 from hivemind.world.snapshot import Snapshot
@@ -275,7 +275,7 @@ async def test_what_only_a_proxys_own_screen_has() -> None:
     async with attached(proxy("a", "ann")) as (source, _):
         assert await source.detail(1) is None
         for wanted in (source.draft({}), source.write(Draft(Path("x"), "", ""))):
-            with pytest.raises(Conflict, match="settings file of its own"):
+            with pytest.raises(Rejected, match="settings file of its own"):
                 await wanted
 
 

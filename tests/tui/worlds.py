@@ -33,7 +33,7 @@ from hivemind.world.snapshot import (
     Totals,
 )
 from hivemind.world.verdict import judged, verdict
-from hivemind_tui.sources.base import Link, RequestList
+from hivemind_tui.sources.base import Link, RequestList, Source
 
 NAMES = ("alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi", "ivan", "judy", "mallory-refactors")
 STATES = ("streaming", "queued", "streaming", "waiting", "retry", "streaming", "queued", "idle", "streaming", "held")
@@ -172,15 +172,16 @@ def empty_world() -> Snapshot:
     return judged(empty)
 
 
-class FakeSource:
+class FakeSource(Source):
     """A source whose world is handed in, and that remembers what it was told."""
+
+    link = Link()
 
     def __init__(
         self, snapshot: Snapshot | Callable[[], Snapshot], reject: str = "", requests: tuple[RequestView, ...] = ()
     ) -> None:
         self._snapshot = snapshot
         self.reject = reject
-        self.link = Link()
         self.its_fleet = Fleet()
         self.everywhere: tuple[AgentView, ...] = ()
         self.applied: list[Command] = []
@@ -207,8 +208,7 @@ class FakeSource:
         return self.everywhere
 
     def requests(self) -> tuple[RequestView, ...]:
-        if self.collected.revision < self.revision:
-            self.collected.update(Requests(self.revision, 0, self.remembered))
+        self.collected.update(Requests(self.revision, 0, self.remembered))
         return self.collected.all
 
     async def older_lines(self, before: float) -> OlderLines:

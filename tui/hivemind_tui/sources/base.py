@@ -9,15 +9,16 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar
 
 from msgspec import Struct
 
 from hivemind.control.parsing import WHO_LENGTH
 from hivemind.journal.read.older import OlderLines, older_lines
-from hivemind.scheduler.commands import Command
+from hivemind.scheduler.commands import Command, Rejected
 from hivemind.settings.write import Draft, draft, write
 from hivemind.world.fleet import Fleet
 from hivemind.world.snapshot import REQUESTS_KEPT, AgentView, RequestDetail, Requests, RequestView, Snapshot
@@ -44,52 +45,66 @@ class Link(Struct, frozen=True):
     """Why the connection is lost, and what would mend it."""
 
 
-class Source(Protocol):
-    """Something that can be watched and steered: a proxy in this process, one elsewhere, or a recording."""
+class Source(ABC):
+    """Something that can be watched and steered: a proxy in this process, one elsewhere, or a recording. Each states
+    what it has: the rest is empty, and changes are refused."""
+
+    refusal: ClassVar[str] = ""
+    """Why nothing can be changed, unless it can."""
 
     @property
+    @abstractmethod
     def link(self) -> Link:
         """The state of the connection."""
 
+    @abstractmethod
     def snapshot(self) -> Snapshot:
         """Return the world now, or as of the last answer. Cheap enough to call several times a second; never blocks."""
 
+    @abstractmethod
     def requests(self) -> tuple[RequestView, ...]:
         """Return the requests in memory, newest first: the same object until one changes. Never blocks."""
 
     def fleet(self) -> Fleet:
         """Return the proxies that share a key with this one, as of the last answer; one without a store: there is no
         fleet. Never blocks."""
+        return Fleet()
 
     def agents_everywhere(self) -> tuple[AgentView, ...]:
         """Return the agents of all of them, each with its machines. Never blocks."""
+        return ()
 
     async def detail(self, ticket: int) -> RequestDetail | None:
         """Return everything about one request; None where it is forgotten."""
+        return None
 
     async def older_lines(self, before: float) -> OlderLines:
         """Return lines of the log from before a moment, as far as there is a journal to read them from.
 
         Raises: OSError, hivemind.errors.UsageError: it can't be read.
         """
+        return OlderLines()
 
     async def apply(self, command: Command) -> None:
         """Carry a command out, by the proxies where its agent lives.
 
         Raises: hivemind.scheduler.commands.Rejected, whose text says why and what would be right.
         """
+        raise Rejected(self.refusal)
 
     async def draft(self, values: Mapping[str, float]) -> Draft:
         """Return what writing these knobs would change in the proxy's settings file, which stays as it is.
 
         Raises: hivemind.scheduler.commands.Rejected.
         """
+        raise Rejected(self.refusal)
 
     async def write(self, draft: Draft) -> None:
         """Write a draft.
 
         Raises: hivemind.scheduler.commands.Rejected: the file can't be written, or has changed since the draft.
         """
+        raise Rejected(self.refusal)
 
 
 def elsewhere(agents: Iterable[AgentView], fleet: Fleet) -> frozenset[str]:
@@ -135,8 +150,10 @@ class RequestList:
         self.all = tuple(self._known[number] for number in sorted(self._known, reverse=True))
 
 
-class Local:
+class Local(Source):
     """The proxy in this process."""
+
+    link = Link()
 
     def __init__(self, proxy: Proxy, settings_file: Path) -> None:
         self._proxy = proxy
@@ -144,7 +161,6 @@ class Local:
         self._requests = RequestList()
         self._elsewhere: frozenset[str] = frozenset()
         """Agents that live on other machines too, or only there, as they were shown last."""
-        self.link = Link()
 
     def snapshot(self) -> Snapshot:
         return self._proxy.snapshot()

@@ -10,33 +10,32 @@ from pathlib import Path
 
 from hivemind.fleet.store import FleetStore
 from hivemind.fleet.watcher import Watcher
-from hivemind.journal.read.older import OlderLines
 from hivemind.records import replace
-from hivemind.scheduler.commands import Command, Conflict
-from hivemind.settings.write import Draft
+from hivemind.scheduler.commands import Command
 from hivemind.world.fleet import Fleet
 from hivemind.world.snapshot import (
     HUNG,
     IN_FLIGHT,
     AgentView,
     AttemptView,
-    RequestDetail,
     RequestView,
     Snapshot,
     TicketView,
 )
-from hivemind_tui.sources.base import Link, signature
+from hivemind_tui.sources.base import Link, Source, signature
 from hivemind_tui.sources.remote import empty_snapshot, own_line
 
 _FIRST_ANSWER_S = 1.5
 """How long the first frame waits: proxies show themselves within a second of being asked to."""
 
 
-class FleetSource:
-    """A :class:`~hivemind_tui.sources.base.Source` of every proxy that shares the store.
+class FleetSource(Source):
+    """Every proxy that shares the store.
 
     Only open requests are known of the proxies; the others, and details, are on each proxy's own screen.
     """
+
+    refusal = "each proxy has a settings file of its own; attach to one to write it"
 
     def __init__(self, watcher: Watcher, shown: str, name: str) -> None:
         """`shown` is the store's URL without credentials; `name` signs commands in the proxies' logs."""
@@ -77,20 +76,8 @@ class FleetSource:
     def agents_everywhere(self) -> tuple[AgentView, ...]:
         return self.snapshot().agents
 
-    async def older_lines(self, before: float) -> OlderLines:
-        return OlderLines()  # journals are files of the proxy's machine
-
-    async def detail(self, ticket: int) -> RequestDetail | None:
-        return None
-
     async def apply(self, command: Command) -> None:
         await self._watcher.apply(command, self._name)
-
-    async def draft(self, values: Mapping[str, float]) -> Draft:
-        raise Conflict("each proxy has a settings file of its own; attach to one to write it")
-
-    async def write(self, draft: Draft) -> None:
-        raise Conflict("each proxy has a settings file of its own; attach to one to write it")
 
 
 @contextlib.asynccontextmanager

@@ -20,7 +20,6 @@ from msgspec import Struct
 from hivemind.control.client import ControlClient, ControlError, open_http
 from hivemind.control.codec import OutOfSync, merge
 from hivemind.control.discovery import Token, find_token, parse_address
-from hivemind.journal.read.older import OlderLines
 from hivemind.records import replace
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.settings.write import Draft
@@ -37,7 +36,7 @@ from hivemind.world.snapshot import (
     Snapshot,
     Totals,
 )
-from hivemind_tui.sources.base import Link, RequestList, elsewhere, signature
+from hivemind_tui.sources.base import Link, RequestList, Source, elsewhere, signature
 
 T = TypeVar("T")
 
@@ -63,8 +62,8 @@ class PollPace(Struct, frozen=True):
     again_most_s: float = 2.0
 
 
-class AttachedSource:
-    """A :class:`~hivemind_tui.sources.base.Source` over HTTP, which polls while its context is entered.
+class AttachedSource(Source):
+    """A proxy over HTTP, polled while the context is entered. Its journal is a file of its own machine.
 
     `name` signs its commands in the proxy's log.
     """
@@ -140,9 +139,6 @@ class AttachedSource:
         if now - before > self._pace.lately_s:
             self._wake.set()
         return now
-
-    async def older_lines(self, before: float) -> OlderLines:
-        return OlderLines()  # journals are files of the proxy's machine
 
     async def detail(self, ticket: int) -> RequestDetail | None:
         return await self._call(lambda: self._client.request(ticket))

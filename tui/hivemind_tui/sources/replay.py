@@ -10,7 +10,7 @@ import asyncio
 import time
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,14 +18,11 @@ from typing import TYPE_CHECKING
 from hivemind.errors import UsageError
 from hivemind.journal.read.older import OlderLines, older_lines
 from hivemind.records import replace
-from hivemind.scheduler.commands import Command, Rejected
-from hivemind.settings.write import Draft
 from hivemind.waiting import wait_up_to
-from hivemind.world.fleet import Fleet
-from hivemind.world.snapshot import AgentView, RequestDetail, RequestView, Snapshot
+from hivemind.world.snapshot import RequestDetail, RequestView, Snapshot
 from hivemind.world.world import World
 from hivemind_tui.render.format import clean
-from hivemind_tui.sources.base import Link, RequestList
+from hivemind_tui.sources.base import Link, RequestList, Source
 from hivemind_tui.sources.playback import OPENED, READ_ONLY, Playback, Transport
 
 if TYPE_CHECKING:
@@ -48,8 +45,11 @@ _NOTE_S = 4.0
 _AT = attrgetter("at")
 
 
-class ReplaySource:
-    """A :class:`~hivemind_tui.sources.base.Source` over a recording; :meth:`run` plays it. Nothing steers it."""
+class ReplaySource(Source):
+    """A recording; :meth:`run` plays it. Nothing steers it."""
+
+    link = Link("replay")
+    refusal = READ_ONLY
 
     def __init__(self, player: Player, name: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.link = Link("replay", name)
@@ -91,12 +91,6 @@ class ReplaySource:
             self._snapshot = recounted(self._player.world.snapshot(self._shown_at))
         return self._snapshot
 
-    def fleet(self) -> Fleet:
-        return Fleet()  # a journal is one proxy's
-
-    def agents_everywhere(self) -> tuple[AgentView, ...]:
-        return ()
-
     def requests(self) -> tuple[RequestView, ...]:
         world = self._player.world
         if world is not self._followed:  # a seek makes another one
@@ -124,15 +118,6 @@ class ReplaySource:
 
     async def older_lines(self, before: float) -> OlderLines:
         return await asyncio.to_thread(older_lines, self._player.parts[0], before)
-
-    async def apply(self, command: Command) -> None:
-        raise Rejected(READ_ONLY)
-
-    async def draft(self, values: Mapping[str, float]) -> Draft:
-        raise Rejected(READ_ONLY)
-
-    async def write(self, draft: Draft) -> None:
-        raise Rejected(READ_ONLY)
 
     # --- As a recording --------------------------------------------------------------------------------------------
 
