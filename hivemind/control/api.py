@@ -92,7 +92,7 @@ class Control:
     async def requests(self, query: api.RequestsQuery) -> api.RequestsPart:
         if query.since < 0:
             raise Rejected(f"since {query.since}: must be 0 or more")
-        found = self._proxy.requests(query.since if query.run == self._run else 0)
+        found = self._proxy.engine.requests(query.since if query.run == self._run else 0)
         return api.RequestsPart(self._run, __version__, found.revision, found.oldest, found.changed)
 
     async def request(self, ticket: str) -> RequestDetail:
@@ -109,7 +109,7 @@ class Control:
         return await self._result(order.name, command, who)
 
     async def _result(self, name: str, command: Command, who: str) -> api.CommandResult:
-        await self._proxy.settled()  # what the response reports must survive a crash
+        await self._proxy.engine.settled()  # what the response reports must survive a crash
         return api.CommandResult(name, to_plain(command), who)
 
     async def fleet(self, _: api.NoInput) -> Fleet:
@@ -127,17 +127,17 @@ class Control:
         return self._proxy.about()
 
     async def tasks(self, query: api.TasksQuery) -> api.TasksPart:
-        return api.TasksPart(self._run, self._proxy.tasks(query.batch, running=query.running))
+        return api.TasksPart(self._run, self._proxy.processes.tasks(query.batch, running=query.running))
 
     async def claim(self, wanted: api.ClaimRequest) -> api.TaskClaim:
-        given = self._proxy.claim(wanted, checked_who(wanted.who))
-        await self._proxy.settled()
+        given = self._proxy.processes.claim(wanted, checked_who(wanted.who))
+        await self._proxy.engine.settled()
         return given
 
     async def place(self, wanted: api.PlaceRequest) -> api.PlaceResponse:
-        given = self._proxy.place(wanted, checked_who(wanted.who))
+        given = self._proxy.processes.place(wanted, checked_who(wanted.who))
         if given.granted and not wanted.running:
-            await self._proxy.settled()  # the next proxy must know a process that starts
+            await self._proxy.engine.settled()  # the next proxy must know a process that starts
         return given
 
     async def leave(self, ended: api.PlaceRelease) -> api.RunUsage:

@@ -38,7 +38,7 @@ def control_app(proxy: ControlledProxy) -> Starlette:
 
     async def health(_: Request) -> JSONResponse:
         # Public and polled often, so it makes a snapshot for its verdict once a second at most.
-        mode, uptime_s, alarms = proxy.health()
+        mode, uptime_s, alarms = proxy.engine.health()
         # Without lanes and agents, since it needs no token; `hivemind status` names them.
         why = [{"rule": each.rule, "text": each.text} for each in alarms]
         health: dict[str, Any] = {"status": mode, "version": __version__, "uptime_s": round(uptime_s, 3), "alarms": why}
@@ -58,7 +58,7 @@ def control_app(proxy: ControlledProxy) -> Starlette:
         try:
             if not proof.NONCE.fullmatch(nonce) or len(public) > proof.LONGEST_RUN:
                 raise ValueError
-            token = proxy.runs.token_of(public) if public else key.token
+            token = proxy.processes.runs.token_of(public) if public else key.token
         except ValueError:
             return failure(422, _NO_NONCE, bad_input=True)
         return JSONResponse(
@@ -70,7 +70,7 @@ def control_app(proxy: ControlledProxy) -> Starlette:
         return Response(await _in_turns(as_json(proxy.snapshot())), media_type="application/json")
 
     async def metrics(request: Request) -> Response:
-        states = [task.state for task in proxy.tasks(None)]
+        states = [task.state for task in proxy.processes.tasks(None)]
         form = OPEN_METRICS in request.headers.get("accept", "")
         page = rendered(proxy.snapshot(), states, len(asyncio.all_tasks()), open_metrics=form)
         headers = {"content-type": CONTENT_TYPES[form], "vary": "accept", "cache-control": "no-store"}

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from hivemind.api_types import OFF, PREFIX, ErrorBody
 from hivemind.control import proof
-from hivemind.control.rights import Denied, Principal
+from hivemind.control.controlled import ControlledProxy
+from hivemind.control.rights import Denied
 from hivemind.packing import zstd
 from hivemind.store.token_file import ControlKey
 
@@ -54,34 +55,10 @@ def may_scrape(path: str, authorization: bytes, agents_token: bytes, key: Contro
     return scheme.lower() == b"bearer" and any(hmac.compare_digest(shown.strip(), token) for token in tokens)
 
 
-class Runs(Protocol):
-    """The runs that are live."""
-
-    async def principal(self, shown: str, control_token: str, scope: Mapping[str, Any]) -> Principal | None:
-        """Return whose a request is that shows this token; None: the token isn't valid. Raises: Denied."""
-
-    def token_of(self, public: str) -> str:
-        """Return the run's token that begins with `NAME.TAG`. Raises: ValueError: none does."""
-
-    def within(self, run: str, process: str) -> bool:
-        """Return whether a process, as of :attr:`.PlaceRequest.process`, belongs to a run or to one that it started."""
-
-
-class Guarded(Protocol):
-    """What a guard asks of the proxy."""
-
-    @property
-    def control_key(self) -> ControlKey | None: ...
-    @property
-    def runs(self) -> Runs: ...
-    def denied(self, run: str, asked: str, why: str) -> None:
-        """Report that a run asked for what it may not do; an empty name: it isn't clear which."""
-
-
 class ControlGuard:
     """ASGI middleware that refuses requests without the control token or a run's, and notes whose they are."""
 
-    def __init__(self, app: ASGIApp, proxy: Guarded) -> None:
+    def __init__(self, app: ASGIApp, proxy: ControlledProxy) -> None:
         self._app = app
         self._proxy = proxy
 
@@ -95,7 +72,7 @@ class ControlGuard:
             app = failure(401, _MISSING, {"www-authenticate": "Bearer"})
         else:
             try:
-                principal = await self._proxy.runs.principal(shown.strip(), key.token, scope)
+                principal = await self._proxy.processes.runs.principal(shown.strip(), key.token, scope)
             except Denied as error:
                 self._proxy.denied("", f"a request to {scope['path']}", str(error))
                 app = failure(403, str(error))

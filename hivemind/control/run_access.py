@@ -40,6 +40,11 @@ class RunAccess:
         return getattr(self._proxy, name)
 
     @property
+    def processes(self) -> RunAccess:
+        """The agents' processes, which the run may use as it may the proxy."""
+        return self
+
+    @property
     def settings_file(self) -> Path | None:
         """The settings' file, which is the operator's."""
         with self.reported("read or write the settings' file"):
@@ -91,7 +96,7 @@ class RunAccess:
 
     def _spelled(self, command: Command) -> Command:
         if isinstance(command, SteerCommand | SetBudget) and command.agent:
-            return replace(command, agent=self._proxy.spelling(command.agent))
+            return replace(command, agent=self._proxy.engine.spelling(command.agent))
         return command
 
     # --- Places and tasks -----------------------------------------------------------------------------------------
@@ -100,19 +105,19 @@ class RunAccess:
         """Start the next eligible task that has a command. Raises: Rejected."""
         with self.reported(f"claim a task of {'any batch' if wanted.batch is None else wanted.batch}"):
             self._rights.require_own_batch(self.run, wanted.batch, "claim")
-        return self._proxy.claim(wanted, self.who)
+        return self._proxy.processes.claim(wanted, self.who)
 
     def place(self, wanted: api.PlaceRequest, who: str) -> api.PlaceResponse:
         """Return whether the process of an agent that it starts may run now. Raises: Rejected."""
         with self.reported(f"start {wanted.agent}"):
             wanted = self._rights.place(self.run, wanted)
-        if wanted.process and not self._proxy.runs.within(self.run, wanted.process):
+        if wanted.process and not self._proxy.processes.runs.within(self.run, wanted.process):
             wanted = replace(wanted, process="")
-        return self._proxy.place(wanted, self.who)
+        return self._proxy.processes.place(wanted, self.who)
 
     async def leave(self, ended: api.PlaceRelease, who: str) -> api.RunUsage:
         """Note that the process of an agent that it started has ended. Raises: Rejected."""
-        if not self._proxy.has_place_below(self.run, ended.agent):
+        if not self._proxy.processes.is_below(self.run, ended.agent):
             with self.reported(f"release the place of {ended.agent}"):
                 self._rights.leave(self.run, ended)
         return await self._proxy.leave(ended, self.who)
@@ -125,7 +130,7 @@ class RunAccess:
                 return task
             return replace(task, spec=replace(task.spec, command=_HIDDEN))
 
-        return tuple(shown(task) for task in self._proxy.tasks(batch, running=running))
+        return tuple(shown(task) for task in self._proxy.processes.tasks(batch, running=running))
 
     # --- What is shown --------------------------------------------------------------------------------------------
 

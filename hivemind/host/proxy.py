@@ -26,7 +26,6 @@ from hivemind.host.checkpointing import Checkpointer
 from hivemind.host.memory import return_memory
 from hivemind.host.model_servers import ModelServers
 from hivemind.host.processes import Processes
-from hivemind.host.runs import Runs
 from hivemind.host.watch import Watch
 from hivemind.journal.files import DEMO_FOLDER
 from hivemind.journal.records import JournalBegan
@@ -72,8 +71,7 @@ from hivemind.wire.identity import Claims
 from hivemind.wire.request_head import RequestPath, RequestRefused
 from hivemind.world.alerts import check_acknowledge
 from hivemind.world.fleet import Fleet
-from hivemind.world.health import Verdict
-from hivemind.world.snapshot import AgentView, Alarm, Line, RecordingView, RequestDetail, Requests, Snapshot
+from hivemind.world.snapshot import AgentView, Line, RecordingView, RequestDetail, Snapshot
 from hivemind.world.verdict import Recent, completed
 from hivemind.world.world import World
 
@@ -153,8 +151,8 @@ class Proxy:
         """As of :meth:`start`."""
         self.journal: Recorder | None = None
         self.watcher: Watcher | None = None
-        self._recent_verdict = Recent(self.snapshot, time.monotonic)
         """What is known of the fleet; None: the proxy is in none."""
+        self.verdict = Recent(self.snapshot, time.monotonic)
         try:
             self._routes = open_routes(settings, transports)
         except ValueError as error:
@@ -390,16 +388,6 @@ class Proxy:
 
     # --- Runs -----------------------------------------------------------------------------------------------------
 
-    @property
-    def runs(self) -> Runs:
-        """The live runs."""
-        return self.processes.runs
-
-    def has_place_below(self, run: str, agent: str) -> bool:
-        """Return whether an agent has a place, or queues for one, as one that a run started. It isn't known before it
-        has one."""
-        return self.processes.is_below(run, agent)
-
     def denied(self, run: str, asked: str, why: str) -> None:
         """Report that a run asked for what it may not do."""
         self.engine.publish(RunDenied(self.engine.now(), run, asked, why))
@@ -420,21 +408,9 @@ class Proxy:
         fleet = None if self.fleet_part is None else self.fleet_part.view()
         return completed(self.engine.snapshot(), fleet, recording)
 
-    def health(self) -> tuple[str, float, tuple[Alarm, ...]]:
-        """Return the mode, as in :attr:`Snapshot.mode`, the uptime in seconds, and the alarms; cheap."""
-        return self.engine.health()
-
-    def verdict(self) -> Verdict:
-        """Return the verdict of a second ago at most; cheap."""
-        return self._recent_verdict()
-
     def fleet_state(self) -> str:
         """Return :attr:`.FleetView.state`; empty: the proxy is in no fleet."""
         return "" if self.fleet_part is None else self.fleet_part.view().state
-
-    def requests(self, since: int) -> Requests:
-        """Return a page of the requests that changed after that revision (0: of all)."""
-        return self.engine.requests(since)
 
     def detail(self, ticket: int) -> RequestDetail | None:
         """Return all that is known of a request, credentials masked; None where it was dropped."""
@@ -471,10 +447,6 @@ class Proxy:
         else:
             await self.fleet_part.apply(self, command, who)
 
-    async def settled(self) -> None:
-        """Wait until the commands so far would survive a crash."""
-        await self.engine.settled()
-
     def about(self) -> api.About:
         """Return what a client of the control API needs to know of the proxy."""
         settings, key = self.settings, self.control_key
@@ -490,14 +462,6 @@ class Proxy:
             settings.idle_exit_s or 0.0,
         )
 
-    def tasks(self, batch: str | None, *, running: bool = False) -> tuple[api.TaskState, ...]:
-        """Return all tasks of a batch, or (None) all tasks; `running`: only those that run."""
-        return self.processes.tasks(batch, running=running)
-
-    def spelling(self, name: str) -> str:
-        """Return the known spelling of an agent's name, or the name itself where the agent isn't known."""
-        return self.engine.spelling(name)
-
     def budgets(self, agent: str | None) -> api.BudgetsPart:
         """Return what one agent, which may be of an earlier run, or (None) the agents used and may use.
 
@@ -508,7 +472,7 @@ class Proxy:
         run = "" if self.control_key is None else self.control_key.run
         agents, pool = self.engine.agents, self.engine.pool
         if agent is not None:
-            name = self.spelling(agent)
+            name = self.engine.spelling(agent)
             found = agents.get(name) or agents.past.get(name)
             if found is None:
                 raise NotKnown(f"no agent named {name!r}", [*agents, *agents.past])
@@ -519,21 +483,13 @@ class Proxy:
         rows = tuple(_budget(each, each.own, within=_within(each, shown)) for each in shown.values())
         return api.BudgetsPart(run, _budget(None, pool), rows).with_others()
 
-    def claim(self, wanted: api.ClaimRequest, who: str) -> api.TaskClaim:
-        """Start the next eligible task that has a command."""
-        return self.processes.claim(wanted, who)
-
-    def place(self, wanted: api.PlaceRequest, who: str) -> api.PlaceResponse:
-        """Return whether an agent's process may run now. Raises: Rejected."""
-        return self.processes.place(wanted, who)
-
     async def leave(self, ended: api.PlaceRelease, who: str) -> api.RunUsage:
         """Note that an agent's process has ended, and return what it used. Raises: Rejected."""
         used = self.processes.leave(ended, who)
         if self._checkpointer is not None:
             used = replace(used, checkpoint=await self._checkpointer.written(ended.agent))
         if used.requests == 0 and ended.exit_code is not None:  # it sent no request on its path
-            self.engine.publish(RunSilent(self.engine.now(), self.spelling(ended.agent), used.elsewhere))
+            self.engine.publish(RunSilent(self.engine.now(), self.engine.spelling(ended.agent), used.elsewhere))
         return used
 
 

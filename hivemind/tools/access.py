@@ -86,12 +86,12 @@ class LocalAccess:
         return self._proxy.snapshot()
 
     async def tasks(self, batch: str | None = None) -> tuple[TaskState, ...]:
-        return self._proxy.tasks(batch)
+        return self._proxy.processes.tasks(batch)
 
     async def apply(self, command: Command, who: str) -> None:
         self._proxy.apply(command, who)
         if isinstance(command, TaskCommand):
-            await self._proxy.settled()  # what the answer reports must survive a crash
+            await self._proxy.engine.settled()  # what the answer reports must survive a crash
 
     def for_run(self, run: str) -> LocalAccess:
         return LocalAccess(RunAccess(self._proxy, run))

@@ -94,7 +94,7 @@ class ToolsEndpoint:
             return
         try:
             named = claimed_name(fields(scope["headers"]), scope[CALLER])
-            name = self._proxy.spelling(normalised(named)) if named else None
+            name = self._proxy.engine.spelling(normalised(named)) if named else None
             run = scope[PRINCIPAL].run
             if run is not None and name is not None and not RunAccess(self._proxy, run).owns(name):
                 raise Denied(f"the token that was shown is that of {run}'s run, so the caller can't be {name}")

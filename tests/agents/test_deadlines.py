@@ -51,7 +51,7 @@ async def test_a_deadline_that_was_changed_in_the_plan_counts(tmp_path: Path) ->
                 [Kind("a", first="3", later="3"), *(Kind(n, after=("a",), more=each) for n, each in more.items())]
             )
             assert (await here.run(*(("--resume",) if spans else ()))).code == 1
-            tasks = {each.spec.id: each.spec for each in running.proxy.tasks(None)}
+            tasks = {each.spec.id: each.spec for each in running.proxy.processes.tasks(None)}
             spans.append((tasks["work.b"].deadline_s, tasks["work.c"].deadline))
     until = spans[0][1]
     assert until > time.time()

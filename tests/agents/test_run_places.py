@@ -33,7 +33,7 @@ async def test_queues(tmp_path: Path) -> None:
     """One more than may run waits for its turn, says so once, and runs when there is a place."""
     async with before(tmp_path, max_agents=1) as (running, place):
         proxy, others = running.proxy, [PlaceRequest("first", runner="1"), PlaceRequest("second", runner="2")]
-        assert [proxy.place(each, "runner").granted for each in others] == [True, False]
+        assert [proxy.processes.place(each, "runner").granted for each in others] == [True, False]
         queued = asyncio.create_task(place.called("run", "--name", "third", "--", "touch", "ran"))
         await until(lambda: proxy.processes._places.find("third"))
         assert not (tmp_path / "ran").exists()
@@ -178,7 +178,7 @@ async def test_nothing_denied_without_need(tmp_path: Path) -> None:
     do what it may not."""
     async with before(tmp_path, max_agents=1) as (running, _):
         proxy = running.proxy
-        proxy.place(PlaceRequest("top", runner="1"), "runner")
+        proxy.processes.place(PlaceRequest("top", runner="1"), "runner")
         top = RunAccess(proxy, "top")
         assert top.place(PlaceRequest("one", runner="2"), "runner").granted
         assert not top.place(PlaceRequest("two", runner="3"), "runner").granted

@@ -44,7 +44,7 @@ async def test_each_is_an_agent_with_its_own_output(tmp_path: Path) -> None:
         flags = ("--name", "w", "--count", "3", "--restarts", "1", "--budget", "5k", "--report", "report.json")
         ran = await run(place, *flags, "--", "sh", "-c", script)
         agents = {agent.name: agent for agent in running.snapshot().agents}
-        tasks = running.proxy.tasks(None)
+        tasks = running.proxy.processes.tasks(None)
     assert ran.code == 4, ran.err
     shown = sorted(line for line in ran.out.splitlines() if "try 2" not in line)
     assert shown == sorted(f"w-{number} | {text}" for number in (1, 2, 2, 3) for text in (f"I am w-{number}", "bad"))

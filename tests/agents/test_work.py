@@ -29,7 +29,7 @@ def submit(running: Running, folder: Path, *names: str, script: str = GATED) -> 
 
 def states(running: Running) -> dict[str, str]:
     """The tasks' states."""
-    return {task.spec.id: task.state for task in running.proxy.tasks(None)}
+    return {task.spec.id: task.state for task in running.proxy.processes.tasks(None)}
 
 
 def log(folder: Path) -> list[str]:

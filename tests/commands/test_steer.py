@@ -99,7 +99,7 @@ async def test_tasks_are_steered(tmp_path: Path) -> None:
         assert (alone.code, alone.err) == (0, f"hivemind: n.lint: {NOBODY}\n")
         assert await at.does("tasks submit n.test --batch n --after lint --on-failure skip --attempts 3")
         assert await at.does("tasks submit talk --agent ann") == "task talk is there\n"
-        lint, test, talk = (task.spec for task in at.proxy.proxy.tasks(None))
+        lint, test, talk = (task.spec for task in at.proxy.proxy.processes.tasks(None))
         assert (lint.id, lint.estimated_tokens, lint.command) == ("n.lint", 5000, ("make", "--max_x=1", "lint"))
         assert (test.id, test.after, test.on_failure, test.attempts) == ("n.test", ("n.lint",), "skip", 3)
         assert (talk.agent, talk.batch, talk.command) == ("ann", "", ())
@@ -121,7 +121,7 @@ async def test_tasks_are_steered(tmp_path: Path) -> None:
         assert await at.does("tasks retry a") == "task a will be tried again\n"
         paused = {each["spec"]["id"]: each["paused_s"] > 0 for each in json.loads(await at.does("tasks --json"))}
         assert {name for name, held in paused.items() if held} == {"b"}
-        states = [(task.spec.id, task.state, task.note) for task in at.proxy.proxy.tasks(None)]
+        states = [(task.spec.id, task.state, task.note) for task in at.proxy.proxy.processes.tasks(None)]
         assert states[2][:2] == ("talk", "done")
 
 

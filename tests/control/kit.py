@@ -77,6 +77,8 @@ class FakeProxy:
     """What the control API needs of a proxy. Its clock stands at `at`."""
 
     def __init__(self, *events: Event, settings_file: Path | None = None, run: str = RUN) -> None:
+        self.engine = self.processes = self
+        self.runs = FakeRuns()
         self.control_key: ControlKey | None = ControlKey(run, TOKEN)
         self.settings_file = settings_file
         self.checkpoints: Path | None = None
@@ -153,12 +155,7 @@ class FakeProxy:
     def rights(self) -> Rights:
         raise AssertionError("it has no runs")
 
-    @property
-    def runs(self) -> FakeRuns:
-        """There are none."""
-        return FakeRuns()
-
-    def has_place_below(self, run: str, agent: str) -> bool:
+    def is_below(self, run: str, name: str) -> bool:
         """None has."""
         return False
 

@@ -303,10 +303,12 @@ def test_what_a_run_asks_of_its_proxy(known: Known, rights: Rights) -> None:
         rights=rights,
         denied=lambda run, asked, why: told.append(asked),
         detail=lambda ticket: SimpleNamespace(view=SimpleNamespace(agent=of[ticket], arrived_at=1.0)),
-        tasks=lambda batch, running: tasks,
-        place=lambda wanted, who: (wanted, who),
-        claim=lambda wanted, who: who,
-        runs=SimpleNamespace(within=lambda run, process: False),
+        processes=SimpleNamespace(
+            tasks=lambda batch, running: tasks,
+            place=lambda wanted, who: (wanted, who),
+            claim=lambda wanted, who: who,
+            runs=SimpleNamespace(within=lambda run, process: False),
+        ),
     )
     known.tasks["t"] = Task(others[0], 1)
     access = RunAccess(cast(Any, proxy), "ann")
@@ -316,15 +318,15 @@ def test_what_a_run_asks_of_its_proxy(known: Known, rights: Rights) -> None:
         lambda: access.detail(2),
         lambda: access.require_checkpoint("bob", None),
         lambda: access.settings_file,
-        lambda: access.claim(ClaimRequest("r"), "x"),
+        lambda: access.processes.claim(ClaimRequest("r"), "x"),
     ):
         with pytest.raises(Denied):
             denied()
     assert told == ["read the details of requests", "read checkpoints", *told[2:]]
     assert len(told) == 4
-    assert cast(str, access.claim(ClaimRequest("r", "own"), "x")) == "agent ann"
-    assert [each.spec.command for each in access.tasks(None)] == [("…",), ("mine",)]
-    assert cast(Any, access.place(PlaceRequest("new", process="5 now"), "x")) == (
+    assert cast(str, access.processes.claim(ClaimRequest("r", "own"), "x")) == "agent ann"
+    assert [each.spec.command for each in access.processes.tasks(None)] == [("…",), ("mine",)]
+    assert cast(Any, access.processes.place(PlaceRequest("new", process="5 now"), "x")) == (
         PlaceRequest("new", "ann", priority=Priority.NORMAL),
         "agent ann",
     )

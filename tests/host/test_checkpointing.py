@@ -166,8 +166,8 @@ async def test_a_pool_of_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 async def test_a_subtree(tmp_path: Path) -> None:
     """A budget that covers a parent and its sub-agents stops and keeps all of them, and nobody else."""
     async with between([ANSWER], keep_in=tmp_path) as (proxy, _):
-        proxy.proxy.place(PlaceRequest("parent"), "runner")
-        proxy.proxy.place(PlaceRequest("child", parent="parent"), "runner")
+        proxy.proxy.processes.place(PlaceRequest("parent"), "runner")
+        proxy.proxy.processes.place(PlaceRequest("child", parent="parent"), "runner")
         proxy.proxy.apply(SetBudget("parent", 14, covers="subtree"), "ann")
         for agent in ("stranger", "parent", "child"):
             assert await ask(proxy, agent, body(f"of {agent}")) == 200
@@ -184,7 +184,7 @@ async def test_by_a_crash(tmp_path: Path) -> None:
         specs = (TaskSpec("t.first", agent="alice"), TaskSpec("t.then", after=("t.first",)))
         proxy.proxy.apply(SubmitTasks(specs), "ann")
         wanted = PlaceRequest("alice", task="t.first", command=("sh", "-c", "exit 3"), cwd="/tmp")
-        proxy.proxy.place(wanted, "runner")
+        proxy.proxy.processes.place(wanted, "runner")
         await ask(proxy, "alice")
         used = await proxy.proxy.leave(PlaceRelease("alice", 3), "runner")
         found = await kept(proxy, tmp_path, "alice")
@@ -209,9 +209,9 @@ async def test_by_a_crash(tmp_path: Path) -> None:
 async def test_how_a_process_ended(tmp_path: Path, code: int, why: str) -> None:
     """A crash is told in words, and kept where the agent had asked for something."""
     async with between([ANSWER], keep_in=tmp_path) as (proxy, _):
-        proxy.proxy.place(PlaceRequest("idle", command=("false",)), "runner")
+        proxy.proxy.processes.place(PlaceRequest("idle", command=("false",)), "runner")
         assert (await proxy.proxy.leave(PlaceRelease("idle", code), "runner")).checkpoint is None
-        proxy.proxy.place(PlaceRequest("alice", command=("false",)), "runner")
+        proxy.proxy.processes.place(PlaceRequest("alice", command=("false",)), "runner")
         await ask(proxy, "alice", x_claude_code_session_id="s-1")
         assert (await proxy.proxy.leave(PlaceRelease("alice", code), "runner")).checkpoint
         found = await kept(proxy, tmp_path, "alice")
@@ -224,7 +224,7 @@ async def test_a_runner_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """Nobody tells how the process of a runner that fell silent ended; it is kept as one that crashed."""
     monkeypatch.setattr("hivemind.scheduler.places.LEASE_S", -1.0)
     async with between([ANSWER], keep_in=tmp_path) as (proxy, _):
-        proxy.proxy.place(PlaceRequest("alice", command=("sleep", "9")), "runner")
+        proxy.proxy.processes.place(PlaceRequest("alice", command=("sleep", "9")), "runner")
         await ask(proxy, "alice")
         proxy.proxy.processes.lapse()
         found = await kept(proxy, tmp_path, "alice")
@@ -236,7 +236,7 @@ async def test_what_is_not_kept(tmp_path: Path) -> None:
     """Good ends, commands that never ran, agents that asked for nothing, and a drain leave nothing behind."""
     async with between([ANSWER], keep_in=tmp_path) as (proxy, _):
         for agent, code in (("good", 0), ("missing", None)):
-            proxy.proxy.place(PlaceRequest(agent, command=("true",)), "runner")
+            proxy.proxy.processes.place(PlaceRequest(agent, command=("true",)), "runner")
             assert (await proxy.proxy.leave(PlaceRelease(agent, code), "runner")).checkpoint is None
         proxy.proxy.apply(SetBudget("silent", 5), "ann")
         proxy.proxy.apply(StopAgent("silent", True), "ann")
@@ -249,7 +249,7 @@ async def test_what_is_not_kept(tmp_path: Path) -> None:
 async def test_a_stop_and_the_end_that_follows_are_one(tmp_path: Path) -> None:
     """A program that gives up because its budget is used up leaves one checkpoint, which tells both."""
     async with between([ANSWER], keep_in=tmp_path, budget={"tokens": 5}) as (proxy, _):
-        proxy.proxy.place(PlaceRequest("alice", command=("agent",)), "runner")
+        proxy.proxy.processes.place(PlaceRequest("alice", command=("agent",)), "runner")
         await ask(proxy, "alice")
         used = await proxy.proxy.leave(PlaceRelease("alice", 1), "runner")
         (found,), _ = listed(tmp_path)
@@ -262,7 +262,7 @@ async def test_a_new_run_has_its_own_conversation(tmp_path: Path) -> None:
     async with between([ANSWER], keep_in=tmp_path) as (proxy, _):
         for resumed in (True, False):
             await ask(proxy, "alice")
-            proxy.proxy.place(PlaceRequest("alice", command=("x",), resumed=resumed), "runner")
+            proxy.proxy.processes.place(PlaceRequest("alice", command=("x",), resumed=resumed), "runner")
             proxy.proxy.apply(StopAgent("alice", True), "ann")
             await proxy.proxy.leave(PlaceRelease("alice", 1), "runner")
             found = await kept(proxy, tmp_path, "alice")
@@ -396,7 +396,7 @@ async def test_switched_off(tmp_path: Path) -> None:
     async with between([ANSWER], keep_in=tmp_path, checkpoint={"enabled": False}) as (proxy, _):
         await ask(proxy, "alice")
         proxy.proxy.apply(StopAgent("alice", True), "ann")
-        proxy.proxy.place(PlaceRequest("bob", command=("false",)), "runner")
+        proxy.proxy.processes.place(PlaceRequest("bob", command=("false",)), "runner")
         assert (await proxy.proxy.leave(PlaceRelease("bob", 1), "runner")).checkpoint is None
     assert files(tmp_path) == []
 

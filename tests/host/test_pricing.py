@@ -46,7 +46,7 @@ async def test_costs_are_known_when_a_request_ends() -> None:
         await proxy.drain(HANGS_S)
         totals = proxy.snapshot().totals
         assert (totals.dollars > 0, totals.unpriced) == (True, 0)
-        assert [view.dollars for view in proxy.requests(0).changed] == [totals.dollars]
+        assert [view.dollars for view in proxy.engine.requests(0).changed] == [totals.dollars]
 
 
 @contextlib.asynccontextmanager
@@ -69,7 +69,7 @@ async def costs_everywhere(tmp_path: Path, answers: list[Any], model: bytes, cos
     journal's figures and a what-if of it."""
     prices = Prices()
     async with priced(answers, prices, tmp_path) as (proxy, base, web):
-        assert proxy.place(PlaceRequest("alice"), "you").granted
+        assert proxy.processes.place(PlaceRequest("alice"), "you").granted
         for body in (PLAIN_BODY, STREAM_BODY):
             body = body.replace(b'"m"', model)
             assert (await web.post(f"{base}/agent/alice/v1/messages", content=body)).status_code == 200
@@ -112,7 +112,7 @@ async def test_another_tier_of_service_has_its_price_everywhere(tmp_path: Path) 
     cost = 2 * (1_000 * 8 + 100 * 40) / 1e6
     answers = [http(200, {"id": "m", "type": "message", "usage": usage}), stream]
     proxy, recording = await costs_everywhere(tmp_path, answers, _FAST, cost)
-    assert [view.usage and view.usage.tier for view in proxy.requests(0).changed] == ["fast", "fast"]
+    assert [view.usage and view.usage.tier for view in proxy.engine.requests(0).changed] == ["fast", "fast"]
     assert [request.arrived.tier for request in recording.trace.requests] == ["fast", "fast"]
 
 
@@ -138,7 +138,7 @@ async def test_a_budget_in_dollars_stops_in_time_in_fast_mode(stated: dict[str, 
 async def test_a_run_is_told_what_it_cost() -> None:
     """When it ends."""
     async with priced([ANSWER], Prices()) as (proxy, base, web):
-        assert proxy.place(PlaceRequest("alice"), "you").granted
+        assert proxy.processes.place(PlaceRequest("alice"), "you").granted
         body = PLAIN_BODY.replace(b'"m"', b'"claude-sonnet-5"')
         assert (await web.post(f"{base}/agent/alice/v1/messages", content=body)).status_code == 200
         used = await proxy.leave(PlaceRelease("alice", 0), "you")

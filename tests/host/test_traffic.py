@@ -28,7 +28,7 @@ def begin(
 ) -> None:
     """A runner starts its process, or (`running`) has started it before."""
     wanted = PlaceRequest(agent, parent, running=running, resumed=resumed, runner=agent)
-    assert proxy.proxy.place(wanted, "runner").granted
+    assert proxy.proxy.processes.place(wanted, "runner").granted
 
 
 async def end(proxy: Running, agent: str, kind: str = "", code: int | None = 0) -> RunUsage:

@@ -48,7 +48,7 @@ TARGETS = (
 
 def newest(proxy: Proxy) -> RequestDetail:
     """Of the request that came last."""
-    detail = proxy.detail(proxy.requests(0).changed[-1].ticket)
+    detail = proxy.detail(proxy.engine.requests(0).changed[-1].ticket)
     assert detail is not None
     return detail
 
@@ -122,7 +122,7 @@ async def test_an_upstream_that_quotes_what_it_was_sent_gives_nothing_away(play:
         detail = newest(proxy.proxy)
         assert detail.response_headers
         assert detail.path == "/v1/messages"
-        assert PLAIN not in f"{detail!r}{proxy.snapshot()!r}{proxy.proxy.requests(0)!r}"
+        assert PLAIN not in f"{detail!r}{proxy.snapshot()!r}{proxy.proxy.engine.requests(0)!r}"
 
 
 async def test_the_token_of_the_proxy_is_not_shown() -> None:
@@ -145,4 +145,4 @@ async def test_a_request_that_nobody_knows_has_no_detail() -> None:
     """A number that was never given."""
     async with between([ANSWER]) as (proxy, _):
         assert proxy.proxy.detail(7) is None
-        assert proxy.proxy.requests(0).changed == ()
+        assert proxy.proxy.engine.requests(0).changed == ()

@@ -66,8 +66,8 @@ PLACES: dict[str, tuple[str, dict[str, str], bytes]] = {
 
 async def outputs(proxy: Running) -> str:
     """All that a running proxy shows."""
-    shown = [repr(proxy.snapshot()), repr(proxy.proxy.requests(0)), json.dumps(await proxy.stats())]
-    shown += [repr(proxy.proxy.detail(view.ticket)) for view in proxy.proxy.requests(0).changed]
+    shown = [repr(proxy.snapshot()), repr(proxy.proxy.engine.requests(0)), json.dumps(await proxy.stats())]
+    shown += [repr(proxy.proxy.detail(view.ticket)) for view in proxy.proxy.engine.requests(0).changed]
     return "\n".join(shown)
 
 
@@ -199,7 +199,7 @@ async def test_the_length_and_letters_of_a_model(model: str, tmp_path: Path) -> 
         for end in "ab":
             await web.post(f"{proxy.url}/v1/messages", content=body(model=model + end))
             assert upstream.requests[-1].endswith(body(model=model + end))
-        models = {view.model for view in proxy.proxy.requests(0).changed}
+        models = {view.model for view in proxy.proxy.engine.requests(0).changed}
         assert len(models) == 2
         assert all(len(each) <= LABEL_LENGTH and each.isprintable() for each in models)
     assert len(recorded_in(tmp_path)) < 20_000

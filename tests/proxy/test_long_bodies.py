@@ -148,7 +148,7 @@ async def test_an_answer_that_takes_long_to_read(
         asking = asyncio.create_task(ask())
         answered = await healths_until(running, asking)
         await asking
-        (seen,) = running.proxy.requests(0).changed
+        (seen,) = running.proxy.engine.requests(0).changed
     assert got == body
     assert answered >= 10
     assert work.most <= AT_ONCE

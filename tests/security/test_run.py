@@ -58,7 +58,7 @@ async def test_it_raises_itself_by_nothing(tmp_path: Path) -> None:
         note = note_path(tmp_path / "state", running.port)
         write_note(note, Note(running.url, TOKEN, os.getpid(), "run-1"))
         await web.post(f"{running.url}/agent/bob/v1/messages", content=PLAIN_BODY)
-        given = proxy.place(PlaceRequest("mother", running=True, runner="m"), "runner")
+        given = proxy.processes.place(PlaceRequest("mother", running=True, runner="m"), "runner")
         proxy.apply(SetBudget("mother", 1000, covers="subtree"))
         proxy.apply(SetBudget("bob", 100))
         for command in (BeginAgent("ann", "mother"), BeginAgent("child", "ann"), StopAgent("child", stopped=True)):
@@ -104,7 +104,7 @@ async def test_what_it_may(tmp_path: Path) -> None:
         assert (agents["child"].parent, agents["child"].stopped) == ("ann", True)
         budgets = {each.agent: each.budget and each.budget.tokens for each in running.proxy.budgets(None).agents}
         assert budgets == {"ann": 400, "child": 45}
-        assert [(task.spec.id, task.spec.parent) for task in running.proxy.tasks(None)] == [("later", "ann")]
+        assert [(task.spec.id, task.spec.parent) for task in running.proxy.processes.tasks(None)] == [("later", "ann")]
 
 
 @pytest.mark.e2e
@@ -161,7 +161,7 @@ async def test_no_command_raises_it(tmp_path: Path) -> None:
     async with before(tmp_path) as (running, place):
         note = note_path(tmp_path / "state", running.port)
         write_note(note, Note(running.url, TOKEN, os.getpid(), "run-1"))
-        running.proxy.place(PlaceRequest("mother", running=True, runner="m"), "runner")
+        running.proxy.processes.place(PlaceRequest("mother", running=True, runner="m"), "runner")
         lines = [f"{each}; echo $?" for each in TRIES]
         speaks = f"{sys.executable} {attempts.__file__} spoken"
         lines += ["hivemind mcp --agent mother < /dev/null; echo $?", speaks, f"env -u HIVEMIND_RUN_TOKEN {speaks}"]

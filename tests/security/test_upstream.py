@@ -154,7 +154,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
 async def _outputs(proxy: Proxy) -> str:
     """All that people are shown of a running proxy, each text by itself."""
     shown = [line.text + line.who + line.tag for line in proxy.snapshot().lines]
-    for view in proxy.requests(0).changed:
+    for view in proxy.engine.requests(0).changed:
         detail = proxy.detail(view.ticket)
         shown += [str(view.model), view.agent, *_texts(detail)]
     shown += [*_texts(proxy.snapshot().agents), *_texts(proxy.snapshot().lanes)]

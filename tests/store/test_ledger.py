@@ -19,6 +19,7 @@ from waiting import until
 from hivemind.api_types import PlaceRelease, PlaceRequest
 from hivemind.cli.operator.budget import shown
 from hivemind.host.proxy import Kept, Proxy
+from hivemind.records import replace
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.accounts import Period
 from hivemind.scheduler.places import LEASE_S
@@ -60,7 +61,7 @@ async def living(folder: Path, clock: Clock, *, crash: bool = False) -> AsyncIte
         proxy.engine.open_lane(LANE, lane_config(slots=50))
         try:
             yield proxy
-            await proxy.settled()
+            await proxy.engine.settled()
             if crash:
                 raise Crash
         finally:
@@ -252,7 +253,7 @@ async def test_who_is_forgotten(tmp_path: Path) -> None:
         clock.wall = EVENING + day * 86400
         async with living(tmp_path, clock) as proxy:
             assert used(proxy, "a")["ever"] == 10
-            assert len(proxy.tasks(None)) == (day < 30)
+            assert len(proxy.processes.tasks(None)) == (day < 30)
             use(proxy, "b", 1)
     clock.wall = EVENING + 91 * 86400
     async with living(tmp_path, clock) as proxy:
@@ -273,7 +274,7 @@ async def test_made_up_names_do_not_let_it_grow(tmp_path: Path, monkeypatch: pyt
         for n in range(300):
             use(proxy, f"made-up-{n}", 1)
             if n % 50 == 0:
-                await proxy.settled()
+                await proxy.engine.settled()
     assert len(_read(tmp_path / "proxy-1.db")) <= 10 + 20 + 20 + 3, "at hand twice as many as are kept at most"
     async with living(tmp_path, Clock()) as proxy:
         assert proxy.budgets(None).pool.ever.tokens == 1305
@@ -293,19 +294,19 @@ async def test_runs_of_processes(tmp_path: Path) -> None:
     want = PlaceRequest("a", command=("claude", "-p"), cwd="/tmp", task="t")
     async with living(tmp_path, clock, crash=True) as proxy:
         use(proxy, "a", 100)
-        assert proxy.place(want, "r").granted
+        assert proxy.processes.place(want, "r").granted
         use(proxy, "a", 5)
     clock.wall = 2000.0
     async with living(tmp_path, clock) as proxy:
         known = proxy.processes.process("a")
         assert known is not None
         assert (known.command, known.cwd, known.task) == (("claude", "-p"), "/tmp", "t")
-        assert proxy.place(PlaceRequest("a", command=("claude", "-p"), cwd="/tmp", task="t", running=True), "r").granted
+        assert proxy.processes.place(replace(want, running=True), "r").granted
         use(proxy, "a", 2)
         assert (await proxy.leave(PlaceRelease("a", -9), "r")).tokens == 7
         clock.wall = 2500.0
-        assert proxy.place(PlaceRequest("b", command=("sh",)), "r").granted
-        await proxy.settled()
+        assert proxy.processes.place(PlaceRequest("b", command=("sh",)), "r").granted
+        await proxy.engine.settled()
         assert proxy.kept.store is not None
         assert runs_in(proxy.kept.store.path)[1:] == [
             SavedRun(1, "a", ("claude", "-p"), "/tmp", "t", 1000.0, 2000.0, -9, 7)
@@ -319,11 +320,11 @@ async def test_runs_of_processes(tmp_path: Path) -> None:
 async def test_a_runner_that_falls_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its agent's run has ended too, nobody knows how."""
     async with living(tmp_path, Clock(5.0)) as proxy:
-        assert proxy.place(PlaceRequest("a", command=("sh",)), "r").granted
+        assert proxy.processes.place(PlaceRequest("a", command=("sh",)), "r").granted
         later = proxy.engine.now() + LEASE_S + 1
         monkeypatch.setattr(proxy.engine, "now", lambda: later)
         proxy.processes.lapse()
-        await proxy.settled()
+        await proxy.engine.settled()
         assert proxy.kept.store is not None
         assert runs_in(proxy.kept.store.path) == [SavedRun(1, "a", ("sh",), "", None, 5.0, 5.0, None)]
 
@@ -338,8 +339,8 @@ async def test_without_a_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     use(proxy, "a", 20)
     clock.wall += 20
     await until(lambda: not used(proxy, "a")["day"])
-    assert proxy.place(PlaceRequest("a", command=("sh",)), "r").granted
-    await proxy.settled()
+    assert proxy.processes.place(PlaceRequest("a", command=("sh",)), "r").granted
+    await proxy.engine.settled()
     assert proxy.about().state_dir is None
     await proxy.aclose()
     assert os.listdir(tmp_path) == []
@@ -372,7 +373,7 @@ async def test_the_first_of_a_month(
 async def test_a_proxy_that_stood_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No runner could renew its place meanwhile, as on a machine that slept; every run was told as lost then."""
     async with living(tmp_path, Clock(5.0)) as proxy:
-        assert proxy.place(PlaceRequest("a", command=("sh",)), "r").granted
+        assert proxy.processes.place(PlaceRequest("a", command=("sh",)), "r").granted
         processes, loop, stood_s = proxy.processes, asyncio.get_running_loop(), 2 * LEASE_S
         later = proxy.engine.now() + stood_s
         monkeypatch.setattr(proxy.engine, "now", lambda: later)

@@ -144,7 +144,7 @@ async def test_read_only_has_no_way_round(tmp_path: Path) -> None:
         assert "priority critical" in await refusal(client, "hm.submit", name="a", agent="me", priority="critical")
         tasks = [{"name": "c"}, {"name": "d", "command": ["id"]}]
         assert "mcp.read_only" in await refusal(client, "hm.batch", batch="b", tasks=tasks)
-        assert proxy.tasks(None) == ()
+        assert proxy.processes.tasks(None) == ()
         proxy.apply(SubmitTasks((TaskSpec("mine", Priority.HIGH, agent="me"),)))
         assert (await said(client, "hm.submit", name="mine", outcome="done"))["task"]["state"] == "done"
         assert (await said(client, "hm.submit", name="a", priority="low"))["task"]["state"] == "ready"

@@ -35,7 +35,7 @@ async def test_a_new_task(tmp_path: Path) -> None:
             on_failure="skip",
             attempts=3,
         )
-        assert proxy.tasks("b")[1].spec == TaskSpec(
+        assert proxy.processes.tasks("b")[1].spec == TaskSpec(
             *("b.second", Priority.HIGH, 7, ("b.first", "outside"), "bob", "b", ("make", "all"), "skip", 3),
             parent="ann",
         )
@@ -54,7 +54,7 @@ async def test_outcomes(tmp_path: Path) -> None:
         )
         assert (await reported(proxy, "a", "done", batch="x", note="fine")).endswith("[done]")
         assert (await reported(proxy, "x.b", "failed", note="no network")).endswith("[failed]")
-        states = {task.spec.id: (task.state, task.note) for task in proxy.tasks("x")}
+        states = {task.spec.id: (task.state, task.note) for task in proxy.processes.tasks("x")}
         assert states["x.c"][0] == "blocked"
         assert states["x.b"] == ("failed", "no network")
         assert await reported(proxy, "x.b", "retry") == "Task x.b may run again. [ready]"
@@ -100,7 +100,7 @@ async def test_all_or_none(tmp_path: Path, tasks: list[dict[str, object]], words
     """Of a batch with anything wrong in it nothing is added, and the text names the place."""
     async with served(tmp_path) as proxy:
         assert words in await complaint(LocalAccess(proxy), "hm.batch", batch="x", tasks=tasks)
-        assert proxy.tasks(None) == ()
+        assert proxy.processes.tasks(None) == ()
 
 
 @pytest.mark.parametrize(
@@ -147,5 +147,5 @@ async def test_lists_as_text(tmp_path: Path) -> None:
         tasks = '[{"name": "a"}, {"name": "b", "after": "[\\"a\\"]"}]'
         result = await call_tool(LocalAccess(proxy), Caller(), "hm.batch", {"batch": "x", "tasks": tasks})
         assert not result.is_error
-        assert proxy.tasks("x")[1].spec.after == ("x.a",)
+        assert proxy.processes.tasks("x")[1].spec.after == ("x.a",)
         assert "tasks: " in await complaint(LocalAccess(proxy), "hm.batch", batch="y", tasks="[" * 100_000)

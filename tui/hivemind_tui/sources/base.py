@@ -166,7 +166,7 @@ class Local(Source):
         return self._proxy.snapshot()
 
     def requests(self) -> tuple[RequestView, ...]:
-        self._requests.update(self._proxy.requests(self._requests.revision))
+        self._requests.update(self._proxy.engine.requests(self._requests.revision))
         return self._requests.all
 
     def fleet(self) -> Fleet:
