@@ -18,8 +18,8 @@ def send_command(namespace: argparse.Namespace, done: str, name: str, **argument
     """Have the proxy execute a command, and print `done` or the result; one for an agent is executed by every proxy of
     the fleet that serves it. Return the exit code."""
     proxy = client.find_proxy(namespace)
-    send = proxy.command_anywhere if "agent" in arguments else proxy.command
-    return print_change(namespace, proxy, send(name, **arguments), [printable(done)])
+    result = proxy.command(name, anywhere="agent" in arguments, **arguments)
+    return print_change(namespace, proxy, result, [printable(done)])
 
 
 def print_change(

@@ -123,15 +123,9 @@ class ProxyClient(Struct, frozen=True):
         """Return the proxy's snapshot."""
         return self._decoded(self._request("GET", "/snapshot"), decode_snapshot)
 
-    def command(self, name: str, **arguments: object) -> dict[str, Any]:
-        """Have a command executed, and return it in full."""
-        return self._command("/commands", name, arguments)
-
-    def command_anywhere(self, name: str, **arguments: object) -> dict[str, Any]:
-        """Have a command executed by each proxy of the fleet that it is about, and return it in full."""
-        return self._command("/fleet/commands", name, arguments)
-
-    def _command(self, path: str, name: str, arguments: Mapping[str, object]) -> dict[str, Any]:
+    def command(self, name: str, *, anywhere: bool = False, **arguments: object) -> dict[str, Any]:
+        """Have a command executed, and return it in full; `anywhere`: by each proxy of the fleet that it is about."""
+        path = "/fleet/commands" if anywhere else "/commands"
         body = {"name": name, "arguments": to_plain(arguments), "who": self.who}
         data = self._request("POST", path, msgspec.json.encode(body))
         return self._decoded(data, msgspec.json.Decoder(dict[str, Any]).decode)

@@ -103,10 +103,10 @@ class ControlClient:
         except _Unknown:
             return None
 
-    async def command(self, command: Command, who: str) -> api.CommandResult:
-        """Execute a command."""
+    async def command(self, command: Command, who: str, *, anywhere: bool = False) -> api.CommandResult:
+        """Execute a command; `anywhere` in the fleet its agent is."""
         order = api.CommandRequest(type(command).__name__, to_plain(command), who)
-        return await self._post("/commands", order, _decoder(api.CommandResult))
+        return await self._post("/fleet/commands" if anywhere else "/commands", order, _decoder(api.CommandResult))
 
     async def about(self) -> api.About:
         """Return facts about the proxy."""
@@ -119,11 +119,6 @@ class ControlClient:
     async def fleet_agents(self) -> api.FleetAgents:
         """Return the agents of all of them."""
         return await self._get("/fleet/agents", _decoder(api.FleetAgents))
-
-    async def command_anywhere(self, command: Command, who: str) -> api.CommandResult:
-        """Execute a command wherever in the fleet its agent is."""
-        order = api.CommandRequest(type(command).__name__, to_plain(command), who)
-        return await self._post("/fleet/commands", order, _decoder(api.CommandResult))
 
     async def tasks(self, batch: str | None = None, *, running: bool = False) -> api.TasksPart:
         """Return the tasks of a batch, or (None) all; `running`: only those that run."""

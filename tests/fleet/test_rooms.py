@@ -92,10 +92,10 @@ async def test_a_script_steers_any_agent_from_any_proxy() -> None:
         known = await control.fleet()
         assert len(known.members) == 2
         assert known.me == one.proxy.fleet_now().me
-        await control.command_anywhere(PauseAgent("bob", True), "ops")
+        await control.command(PauseAgent("bob", True), "ops", anywhere=True)
         assert other.snapshot().agents[0].held
         with pytest.raises(Rejected, match="knows 'eve'; nothing was changed; known here: ann"):
-            await control.command_anywhere(PauseAgent("eve", True), "ops")
+            await control.command(PauseAgent("eve", True), "ops", anywhere=True)
 
 
 async def test_the_command_line_steers_any_agent_from_any_proxy(

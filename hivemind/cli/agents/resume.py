@@ -146,8 +146,8 @@ def _run(namespace: argparse.Namespace) -> int:
         _print_result(agent, "nothing", how_to_raise(agent, stands.used_up), stands.view, kept)
         return CannotResume.exit_code
     if proxy is not None and stands.held:
-        proxy.command_anywhere("StopAgent", agent=agent, stopped=False)
-        proxy.command_anywhere("PauseAgent", agent=agent, paused=False)
+        proxy.command("StopAgent", anywhere=True, agent=agent, stopped=False)
+        proxy.command("PauseAgent", anywhere=True, agent=agent, paused=False)
     if as_json:
         return _result(proxy, agent, stands, kept)
     view = stands.view

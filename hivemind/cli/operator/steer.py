@@ -61,7 +61,7 @@ def _stop(namespace: argparse.Namespace) -> int:
 
 def _release(namespace: argparse.Namespace) -> int:
     proxy, agent = client.find_proxy(namespace), namespace.agent
-    proxy.command_anywhere("StopAgent", agent=agent, stopped=False)
+    proxy.command("StopAgent", anywhere=True, agent=agent, stopped=False)
     return changes.send_command(namespace, f"{agent}'s requests go on", "PauseAgent", agent=agent, paused=False)
 
 

@@ -144,10 +144,8 @@ class AttachedSource(Source):
         return await self._call(lambda: self._client.request(ticket))
 
     async def apply(self, command: Command) -> None:
-        send = self._client.command
-        if getattr(command, "agent", None) in self._elsewhere:
-            send = self._client.command_anywhere
-        await self._call(lambda: send(command, self._name), "; nothing was changed")
+        anywhere = getattr(command, "agent", None) in self._elsewhere
+        await self._call(lambda: self._client.command(command, self._name, anywhere=anywhere), "; nothing was changed")
 
     async def draft(self, values: Mapping[str, float]) -> Draft:
         return await self._call(lambda: self._client.draft(values))
