@@ -11,7 +11,6 @@ from msgspec import Struct
 from hivemind.api_types import About, TaskState
 from hivemind.control.discovery import ProxyAddress, connectable, find_token
 from hivemind.control.parsing import WHO_LENGTH, checked_who
-from hivemind.control.run_access import RunAccess
 from hivemind.errors import UsageError
 from hivemind.records import replace
 from hivemind.scheduler.commands import Command, Rejected, TaskCommand
@@ -47,9 +46,6 @@ class ProxyAccess(Protocol):
 
     async def apply(self, command: Command, who: str) -> None:
         """Execute a command. Raises: Rejected: it can't be executed; the text says why."""
-
-    def for_run(self, run: str) -> ProxyAccess:
-        """Return the access with the rights of a run; where the proxy is elsewhere, that sees to them itself."""
 
 
 class Caller(Struct, frozen=True):
@@ -93,9 +89,6 @@ class LocalAccess:
         if isinstance(command, TaskCommand):
             await self._proxy.engine.settled()  # what the answer reports must survive a crash
 
-    def for_run(self, run: str) -> LocalAccess:
-        return LocalAccess(RunAccess(self._proxy, run))
-
 
 class RemoteAccess:
     """A :class:`~.access.ProxyAccess`. The proxy needn't run yet, and may be restarted between calls."""
@@ -126,9 +119,6 @@ class RemoteAccess:
 
     async def apply(self, command: Command, who: str) -> None:
         await self._request(lambda client: client.command(command, who), repeatable=False)
-
-    def for_run(self, run: str) -> RemoteAccess:
-        return self
 
     async def _request(self, send: Callable[[ControlClient], Awaitable[T]], *, repeatable: bool = True) -> T:
         """Send a request, and repeat it with a new token if the proxy refused the old one, or if the request is

@@ -19,7 +19,7 @@ from hivemind.control.rights import Denied
 from hivemind.control.run_access import RunAccess
 from hivemind.proxy.asgi import read_body
 from hivemind.redaction.text import redact
-from hivemind.tools.access import Caller, LocalAccess
+from hivemind.tools.access import Caller
 from hivemind.upstream.base import describe
 from hivemind.wire.identity import claimed_name
 from hivemind.wire.request_head import fields
@@ -57,7 +57,6 @@ class ToolsEndpoint:
 
     def __init__(self, proxy: ControlledProxy, *, enabled: bool) -> None:
         self._proxy = proxy
-        self._access = LocalAccess(proxy)
         self._enabled = enabled
         self._guarded = ControlGuard(self._admitted, proxy)
         self._server: asyncio.Task[None] | None = None
@@ -158,7 +157,7 @@ class ToolsEndpoint:
         """Load the SDK, and keep its session manager running until the proxy ends."""
         try:
             module = await asyncio.to_thread(importlib.import_module, "hivemind.tools.server")
-            manager = await asyncio.to_thread(module.http_manager, self._access)
+            manager = await asyncio.to_thread(module.http_manager, self._proxy)
             async with manager.run():
                 handler.set_result(manager.handle_request)
                 await self._stop.wait()

@@ -28,10 +28,12 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
 from hivemind import __version__
+from hivemind.control.controlled import ControlledProxy
+from hivemind.control.run_access import RunAccess
 from hivemind.redaction.text import redact
 from hivemind.scheduler.commands import Rejected
 from hivemind.tools import proxy_tools, task_tools
-from hivemind.tools.access import Caller, ProxyAccess, Unavailable
+from hivemind.tools.access import Caller, LocalAccess, ProxyAccess, Unavailable
 from hivemind.tools.http import BODY_LIMIT, CALLER
 from hivemind.tools.stdio import HANDSHAKE, StdioFront
 from hivemind.tools.tool import PREFIX, Tool, ToolError, invalid_arguments, unknown
@@ -77,8 +79,8 @@ The tools may be listed as hm.status or hm_status; both names work. hm.priority,
 _log = logging.getLogger(__name__)
 
 
-def make_server(proxy: ProxyAccess, caller: Callable[[Context], Caller]) -> Server[dict[str, Any]]:
-    """Return an MCP server whose tools use this proxy; `caller` names the caller of a request."""
+def make_server(access: Callable[[Context], tuple[ProxyAccess, Caller]]) -> Server[dict[str, Any]]:
+    """Return an MCP server; `access` tells for a request which proxy the tools use, and who calls them."""
     logging.getLogger("mcp").setLevel(logging.WARNING)  # it logs every request
     tools = ListToolsResult(tools=[_listed(tool) for tool in TOOLS])
 
@@ -86,9 +88,7 @@ def make_server(proxy: ProxyAccess, caller: Callable[[Context], Caller]) -> Serv
         return tools
 
     async def call(context: Context, params: CallToolRequestParams) -> CallToolResult:
-        who = caller(context)
-        access = proxy if who.run is None else proxy.for_run(who.run)
-        return await call_tool(access, who, params.name, params.arguments or {})
+        return await call_tool(*access(context), params.name, params.arguments or {})
 
     server: Server[dict[str, Any]] = Server(
         "hivemind",
@@ -183,24 +183,24 @@ def _plain(node: Any, models: dict[str, Any]) -> Any:
     return found
 
 
-def http_manager(proxy: ProxyAccess) -> StreamableHTTPSessionManager:
+def http_manager(proxy: ControlledProxy) -> StreamableHTTPSessionManager:
     """Return what serves a proxy's tools over HTTP.
 
     Stateless, because no tool sends anything between calls: clients survive a restart of the proxy.
     """
 
-    def caller(context: Context) -> Caller:
+    def access(context: Context) -> tuple[ProxyAccess, Caller]:
         assert context.request is not None, "every message comes with a request"
-        found: Caller = context.request.scope[CALLER]
-        return found
+        caller: Caller = context.request.scope[CALLER]
+        return LocalAccess(proxy if caller.run is None else RunAccess(proxy, caller.run)), caller
 
-    server = make_server(proxy, caller)
+    server = make_server(access)
     return StreamableHTTPSessionManager(server, json_response=True, stateless=True, max_request_body_size=BODY_LIMIT)
 
 
 async def serve_stdio(proxy: ProxyAccess, caller: Caller, front: StdioFront) -> None:
     """Serve one client until it closes its end: all that its front doesn't answer."""
-    server, wire = make_server(proxy, lambda _: caller), cast(Any, _Wire(front))
+    server, wire = make_server(lambda _: (proxy, caller)), cast(Any, _Wire(front))
     async with stdio_server(wire, wire) as (read, write):
         await server.run(read, write, server.create_initialization_options())
     await asyncio.sleep(0)
@@ -225,7 +225,7 @@ class _Wire:
 
 def handshake() -> dict[str, Any]:
     """Return what a front answers by itself (:data:`.stdio.HANDSHAKE`)."""
-    server = make_server(cast(ProxyAccess, None), lambda _: Caller())
+    server = make_server(lambda _: (cast(ProxyAccess, None), Caller()))
     made = server.create_initialization_options()
     tools = [_listed(tool).model_dump(mode="json", by_alias=True, exclude_none=True) for tool in TOOLS]
     return {

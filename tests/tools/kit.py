@@ -71,9 +71,6 @@ class FakeProxy:
         self._fail()
         self.orders.append((command, who))
 
-    def for_run(self, run: str) -> ProxyAccess:
-        return self
-
     def _fail(self) -> None:
         if self.error is not None:
             raise self.error
