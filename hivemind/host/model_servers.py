@@ -15,16 +15,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from contextlib import aclosing
 from functools import partial
 from typing import Any
 
 from hivemind.providers.base import Headers
 from hivemind.providers.known import loads_of, paths_asked, server_of
-from hivemind.providers.profiles import GENERIC, LOCAL
+from hivemind.providers.profiles import GENERIC, LOCAL, PROFILES
 from hivemind.providers.table import Load
+from hivemind.proxy.engine import Engine
+from hivemind.records import replace
 from hivemind.scheduler.events import Abandoned, AnsweredWhole, FirstContent
+from hivemind.settings import Settings
 from hivemind.upstream.base import Upstream, UpstreamError, UpstreamRequest, UpstreamResponse
 from hivemind.upstream.connect import open_upstream
 from hivemind.upstream.origin import is_local
@@ -46,21 +49,12 @@ _READ_MOST = 256 << 10
 
 
 class ModelServers:
-    """Looks at the upstreams whose server isn't known. `adopt` is called with one, the profile of what it is, and
-    how many slots it has (0: that isn't known); `in_flight` returns how many requests are in flight at the upstream of
-    a name, and `tell_others` takes how many it has besides."""
+    """Looks at the upstreams whose server isn't known, and tells the engine what is there."""
 
-    def __init__(
-        self,
-        adopt: Callable[[Route, str, int], object],
-        in_flight: Callable[[str], int],
-        tell_others: Callable[[str, int], object],
-        ca_file: str | None,
-    ) -> None:
-        self._adopt = adopt
-        self._in_flight = in_flight
-        self._tell_others = tell_others
-        self._ca_file = ca_file
+    def __init__(self, engine: Engine, settings: Settings) -> None:
+        self._engine = engine
+        self._settings = settings
+        self._ca_file = None if settings.ca_file is None else str(settings.ca_file)
         self._unasked: dict[str, Route] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -87,6 +81,16 @@ class ModelServers:
         if self._unasked and (route := self._unasked.pop(lane.partition(":")[0], None)) is not None:
             self._begin(self._ask(route, delay_s))
 
+    def _adopt(self, route: Route, name: str, slots: int = 0) -> None:
+        """Go on with the profile of what turned out to answer at an upstream. It has so many slots; 0: that isn't
+        known. As many requests wait there, so that no slot is ever empty; the rest waits here, in our order."""
+        profile = PROFILES[name]
+        if slots:
+            profile = replace(profile, max_concurrency=2 * slots, grows=True)
+        route.origin = replace(route.origin, profile=profile)
+        route.lane = self._settings.lane_config(route.origin)
+        self._engine.reconfigure(route.lane)
+
     async def aclose(self) -> None:
         """Ask no more."""
         for task in self._tasks:
@@ -101,7 +105,7 @@ class ModelServers:
     async def _resolve(self, route: Route) -> None:
         """See whether its name leads to this machine or a private network."""
         if await _is_here(route.origin.host) and route.origin.profile is GENERIC:
-            self._adopt(route, LOCAL.name, 0)
+            self._adopt(route, LOCAL.name)
 
     def _read(self, route: Route, status: int, headers: Headers) -> None:
         """Read the head of a reply; one that isn't an error and tells nothing is the last."""
@@ -109,7 +113,7 @@ class ModelServers:
         if server is not None or status < 400:
             route.on_head = None
         if server is not None:
-            self._adopt(route, server, 0)
+            self._adopt(route, server)
             if self._unasked.pop(route.origin.name, None) is not None:
                 self._begin(self._watch(route, server), "load of a model server")
 
@@ -122,7 +126,7 @@ class ModelServers:
                     async with aclosing(open_upstream(route.origin.url, ca_file=self._ca_file)) as upstream:
                         server = await _asked(upstream, route.origin.base_path)
         if server is not None:
-            self._adopt(route, server, 0)
+            self._adopt(route, server)
             self._begin(self._watch(route, server), "load of a model server")
 
     async def _watch(self, route: Route, server: str) -> None:
@@ -138,14 +142,14 @@ class ModelServers:
                         self._adopt(route, server, number)
             while place is not None:
                 await asyncio.sleep(LOAD_EVERY_S)
-                if not (before := self._in_flight(name)):
+                if not (before := self._engine.in_flight_at(name)):
                     continue
                 with contextlib.suppress(TimeoutError, OSError, UpstreamError):
                     requests = await _told(upstream, route.origin.base_path, place)
                     if requests is None:
                         place = others.pop(0) if others else None
                         continue
-                    self._tell_others(name, max(0, requests - max(before, self._in_flight(name))))
+                    self._engine.tell_others(name, max(0, requests - max(before, self._engine.in_flight_at(name))))
 
 
 async def _is_here(host: str) -> bool:

@@ -37,7 +37,6 @@ from hivemind.prices import Prices
 from hivemind.providers import errors
 from hivemind.providers.limits import read_limits
 from hivemind.providers.paths import is_free
-from hivemind.providers.profiles import PROFILES
 from hivemind.proxy.asgi import Receive, Scope, Send
 from hivemind.proxy.data_plane import DataPlane, Fields, LocalApp
 from hivemind.proxy.engine import Engine, Hooks
@@ -65,7 +64,6 @@ from hivemind.store.store import Store
 from hivemind.store.token_file import ControlKey
 from hivemind.tools.http import ToolsEndpoint, is_tools_path
 from hivemind.upstream.base import describe
-from hivemind.wire.call import Route
 from hivemind.wire.fleet_lanes import machine
 from hivemind.wire.identity import Claims
 from hivemind.wire.request_head import RequestPath, RequestRefused
@@ -169,12 +167,6 @@ class Proxy:
             from hivemind.host.otlp import Telemetry  # its libraries are an extra
 
             self._telemetry = Telemetry(settings.otlp.reveal(), wall)
-        self._servers = ModelServers(
-            self._adopt,
-            lambda upstream: self.engine.in_flight_at(upstream),
-            lambda upstream, others: self.engine.tell_others(upstream, others),
-            None if settings.ca_file is None else str(settings.ca_file),
-        )
         self._simulated = frozenset(transports or ())
         self._rng = rng or random.Random()
         self._wall = wall
@@ -253,6 +245,7 @@ class Proxy:
                 wall=self._wall,
             )
             self.watch.on_alert = self._send_alert
+        self._servers = ModelServers(engine, settings)
         hooks.watched[FirstContent] = hooks.watched[AnsweredWhole] = self._servers.answered
         hooks.watched[Abandoned] = self._servers.abandoned
         for route in self._routes.all if settings.profile is None else ():
@@ -291,16 +284,6 @@ class Proxy:
             self.engine.hooks.record = None
             await self._telemetry.aclose()
         await self._routes.aclose()
-
-    def _adopt(self, route: Route, name: str, slots: int = 0) -> None:
-        """Go on with the profile of what turned out to answer at an upstream. It has so many slots; 0: that isn't
-        known. As many requests wait there, so that no slot is ever empty; the rest waits here, in our order."""
-        profile = PROFILES[name]
-        if slots:
-            profile = replace(profile, max_concurrency=2 * slots, grows=True)
-        route.origin = replace(route.origin, profile=profile)
-        route.lane = self.settings.lane_config(route.origin)
-        self.engine.reconfigure(route.lane)
 
     def _send_alert(self, event: AlertRaised | AlertOver, snapshot: Snapshot) -> None:
         if self.webhook is not None:
