@@ -57,7 +57,8 @@ class Watcher:
         self._numbers: dict[str, int] = {}
         self._clocks: dict[str, tuple[float, float]] = {}
         """Of each machine: what its time of day is behind, in seconds, and that at the zero of its monotonic clock."""
-        self._away = ""
+        self.away = ""
+        """Why the store can't be asked at present; empty: it answers."""
         self._read_at = -math.inf
         """When the store last answered."""
         self._looked_at = self._agents_looked_at = -math.inf
@@ -81,7 +82,7 @@ class Watcher:
         members = [*self._members]
         if me is not None:  # of itself a proxy knows without the store
             members = [me, *(each for each in members if each.id != me.id)]
-        return gathered(members, store=self._store.shown, me="" if me is None else me.id, away=self._away)
+        return gathered(members, store=self._store.shown, me="" if me is None else me.id, away=self.away)
 
     async def next_answer(self) -> None:
         """Wait until the store is asked again, whether it answers or not."""
@@ -107,11 +108,6 @@ class Watcher:
         """Return all proxies as one, as of the last answer; None: there is none yet. Never blocks."""
         self._agents_looked_at = self._look(self._agents_looked_at)
         return self._merged
-
-    @property
-    def away(self) -> str:
-        """Why the store can't be asked at present; empty: it answers."""
-        return self._away
 
     @property
     def lost_for_s(self) -> float:
@@ -145,11 +141,11 @@ class Watcher:
             if watching:
                 await self._viewer.watch()
             self._members = gathered(await self._viewer.members()).members
-            self._read_at, self._away = self._clock(), ""
+            self._read_at, self.away = self._clock(), ""
             self._known = -math.inf, Fleet()
             await self._read_snapshots(watching)
         except StoreError as error:
-            self._away = str(error)
+            self.away = str(error)
 
     async def _read_snapshots(self, watching: bool) -> None:
         me = "" if self._me is None else self._me().id

@@ -27,7 +27,7 @@ from hivemind.scheduler.config import LaneConfig
 from hivemind.settings.model import Settings
 from hivemind.wire.fleet_lanes import FleetLanes
 from hivemind.world.fleet import Member
-from hivemind.world.snapshot import AgentView, FleetView, Snapshot
+from hivemind.world.snapshot import AgentView, Snapshot
 
 _BYE_S = 1.0
 """Longest time to be taken off the list."""
@@ -140,10 +140,6 @@ class FleetPart:
                 raise
             proxy.apply(command, who)
             raise Conflict(f"carried out by this proxy alone, because the others can't be told: {error}") from None
-
-    def view(self) -> FleetView:
-        """Return how this proxy stands to its fleet."""
-        return self.link.view()
 
     def described(self, proxy: _Proxy) -> Member:
         """Return what the fleet is told of the proxy."""

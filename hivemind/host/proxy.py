@@ -388,12 +388,12 @@ class Proxy:
         recording = None if self.journal is None else self.journal.view()
         if self.journal is None and self.kept.journals is not None:
             recording = RecordingView(str(self.kept.journals), 0, 0, "its file couldn't be made")
-        fleet = None if self.fleet_part is None else self.fleet_part.view()
+        fleet = None if self.fleet_part is None else self.fleet_part.link.view()
         return completed(self.engine.snapshot(), fleet, recording)
 
     def fleet_state(self) -> str:
         """Return :attr:`.FleetView.state`; empty: the proxy is in no fleet."""
-        return "" if self.fleet_part is None else self.fleet_part.view().state
+        return "" if self.fleet_part is None else self.fleet_part.link.view().state
 
     def detail(self, ticket: int) -> RequestDetail | None:
         """Return all that is known of a request, credentials masked; None where it was dropped."""

@@ -85,4 +85,4 @@ async def busy(urls: list[str], agents: int, pause_s: float = 0.0) -> AsyncItera
 def state_of(proxy: Running) -> str:
     """How the proxy stands to its fleet."""
     assert proxy.proxy.fleet_part is not None
-    return proxy.proxy.fleet_part.view().state
+    return proxy.proxy.fleet_part.link.view().state

@@ -93,7 +93,7 @@ async def test_the_rights_that_the_manual_names_suffice() -> None:
                 assert (await each.proxy.fleet()).away == ""
                 part = each.proxy.fleet_part
                 assert part is not None
-                assert part.view().errors == {}
+                assert part.link.view().errors == {}
                 with pytest.raises(StoreError, match="refuses a command"):
                     await part.store.call("GET", "of another program")
         denied = store.command("ACL", "LOG")

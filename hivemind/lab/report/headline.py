@@ -93,14 +93,14 @@ def _faults(run: RecordedRun) -> Fact:
     of_them = f"{answered:,} of them"
     if not failed:
         return Fact("failed attempts", "0")
-    if run.foreign:
+    if run.began.foreign:
         return Fact("failed attempts", f"{failed:,}", f"{of_them} led to an answer in the end")
     text = f"{'all' if answered == failed else of_them} retried OK, unseen by the agent"
     return Fact("failed attempts", f"{failed:,}", text, answered == failed or None)
 
 
 def _saved(run: RecordedRun) -> Fact:
-    if run.foreign:
+    if run.began.foreign:
         return Fact("agents recovered", "none", "this traffic didn't go through HiveMind")
     if not run.saved:
         return Fact("agents recovered", "0", "no failed attempt was retried OK before its agent saw an error")
@@ -144,7 +144,7 @@ def saving_title(run: RecordedRun) -> str:
 def saving(run: RecordedRun) -> list[str]:
     """Return in sentences what HiveMind saved."""
     faults, recovered, saved = run.fold.faults, run.figures.retried_ok, len(run.saved)
-    if run.foreign:
+    if run.began.foreign:
         return ["Nothing: this traffic didn't go through HiveMind, and any retries were its clients' own."]
     if not faults.count:
         return ["No attempt failed in this run, so there was nothing to save."]
@@ -221,7 +221,7 @@ def faults_message(run: RecordedRun) -> str:
         return "No attempt failed."
     kind, most = faults.most_frequent()[0]
     often = f", most often: {words(kind)} ({most.count:,})" if len(faults.kinds) > 1 else ""
-    unseen = "" if run.foreign else ", unseen by the agent"
+    unseen = "" if run.began.foreign else ", unseen by the agent"
     answered = f"{faults.ended('answered'):,} of {faults.count:,} led to an answer in the end{unseen}"
     return f"{plural(faults.count, 'attempt')} failed{often}. {answered}."
 

@@ -45,15 +45,10 @@ class RecordedRun:
         self.tz = tz
         self.zone = _zone(began.wall, tz)
 
-    @property
-    def foreign(self) -> bool:
-        """It was recorded without HiveMind."""
-        return self.began.foreign
-
     @cached_property
     def saved(self) -> list[AgentStats]:
         """Agents with a failed attempt that was retried OK before they saw an error."""
-        return [agent for agent in self.fold.agents.values() if agent.saved and not self.foreign]
+        return [agent for agent in self.fold.agents.values() if agent.saved and not self.began.foreign]
 
     @cached_property
     def died(self) -> list[AgentStats]:

@@ -83,7 +83,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
         body += _facts(what_if, cells, pen)
     else:
         first, second = outcome.answer.titles
-        what = f"against {', '.join(map(str, outcome.changes))}" if outcome.changes else f"and {second}"
+        what = f"against {', '.join(map(str, outcome.answer.changes))}" if outcome.answer.changes else f"and {second}"
         title = f"{first[0].upper()}{first[1:]} {what}"
         body += _answer(outcome.answer, cells, rows - len(body), pen)
     note = "of other settings than those chosen now" if what_if.stale and what_if.stage is None else ""
@@ -203,8 +203,8 @@ def render_chart(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     _, second = outcome.answer.titles
     after_s, note = outcome.diverged_after_s, ""
     if after_s is None:
-        note = "the changes make no difference" if outcome.changes else ""
-    elif outcome.changes:
+        note = "the changes make no difference" if outcome.answer.changes else ""
+    elif outcome.answer.changes:
         note = f"they diverge {'at once' if after_s < _AT_ONCE_S else f'after {short_duration(after_s)}'}"
     # Only where there is something to see of both runs before they diverge.
     marked_s = after_s if after_s is not None and after_s >= _AT_ONCE_S else None

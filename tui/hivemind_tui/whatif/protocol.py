@@ -77,11 +77,6 @@ class WhatIfResult(msgspec.Struct, frozen=True, tag=True):
     diverged_after_s: float | None
     """Seconds until the runs simulated without and with the changes differ; None if they never do."""
 
-    @property
-    def changes(self) -> tuple[Change, ...]:
-        """The changes that were asked about."""
-        return self.answer.changes
-
 
 class WhatIfFailed(msgspec.Struct, frozen=True, tag=True):
     """The reason why there is no answer."""

@@ -82,7 +82,7 @@ class WhatIf(Struct, frozen=True):
     @property
     def stale(self) -> bool:
         """Whether the result is of other settings than those chosen now."""
-        return self.outcome is not None and self.outcome.changes != self.changes
+        return self.outcome is not None and self.outcome.answer.changes != self.changes
 
     def value(self, name: str) -> float | None:
         """Return a knob's value to simulate; None if it isn't known yet."""
