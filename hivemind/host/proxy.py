@@ -118,6 +118,8 @@ class Proxy:
 
     app: DataPlane
     """The ASGI application, from :meth:`start` on."""
+    checkpoints: Path | None
+    """Folder of the checkpoints; None: they aren't kept."""
     engine: Engine
     watch: Watch
     _compiling: asyncio.Task[None]
@@ -186,10 +188,8 @@ class Proxy:
 
     async def start(self, kept: Kept = _NOTHING) -> None:
         """Begin to schedule, on the running loop."""
-        store = kept.store
-        if kept.checkpoints is None and store is not None:
-            kept = replace(kept, checkpoints=folder_in(store.path.parent))
-        self.kept = kept
+        self.kept, store = kept, kept.store
+        self.checkpoints = kept.checkpoints or (None if store is None else folder_in(store.path.parent))
         self._compiling = asyncio.create_task(_compile_later(), name="compile patterns")
         fleet = self.fleet_part
         if fleet is not None:
@@ -215,8 +215,8 @@ class Proxy:
         key_file = None if store is None else store.path.with_suffix(".key")
         limits = PlaceLimits(settings.max_agents, settings.agents.max_depth, settings.agents.max_tree)
         self.processes = known.processes = Processes(engine, limits, claims, key_file, self.rights)
-        if kept.checkpoints is not None and settings.checkpoint.enabled:
-            self._checkpointer = Checkpointer(kept.checkpoints, settings, engine, self.processes, self._wall)
+        if self.checkpoints is not None and settings.checkpoint.enabled:
+            self._checkpointer = Checkpointer(self.checkpoints, settings, engine, self.processes, self._wall)
         self.app = DataPlane(
             settings,
             engine,
@@ -369,17 +369,6 @@ class Proxy:
         self.asked += 1
         await self._tools(scope, place.path, place.agent, receive, send)
 
-    # --- Runs -----------------------------------------------------------------------------------------------------
-
-    def denied(self, run: str, asked: str, why: str) -> None:
-        """Report that a run asked for what it may not do."""
-        self.engine.publish(RunDenied(self.engine.now(), run, asked, why))
-
-    @property
-    def checkpoints(self) -> Path | None:
-        """Folder of the checkpoints; None: they aren't kept."""
-        return self.kept.checkpoints
-
     # --- Operation ------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
@@ -474,6 +463,10 @@ class Proxy:
         if used.requests == 0 and ended.exit_code is not None:  # it sent no request on its path
             self.engine.publish(RunSilent(self.engine.now(), self.engine.spelling(ended.agent), used.elsewhere))
         return used
+
+    def denied(self, run: str, asked: str, why: str) -> None:
+        """Report that a run asked for what it may not do."""
+        self.engine.publish(RunDenied(self.engine.now(), run, asked, why))
 
 
 class _Known:

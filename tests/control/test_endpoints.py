@@ -27,7 +27,6 @@ from hivemind.control.codec import encode_named
 from hivemind.control.discovery import Token
 from hivemind.control.openapi import description
 from hivemind.control.parsing import COMMANDS
-from hivemind.host.proxy import Kept
 from hivemind.scheduler.commands import Rejected, SubmitTasks
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.store.checkpoints import Checkpoint, checkpoint_name, folder_in, write
@@ -273,7 +272,7 @@ async def test_checkpoints(tmp_path: Path) -> None:
         kept = Checkpoint(names[-1], agent, "operator", "by ops", at=1000.0 + n, conversation_bytes=len(said))
         write(folder_in(tmp_path), kept, said)
     async with steered() as (web, proxy):
-        proxy.proxy.kept = Kept(checkpoints=folder_in(tmp_path))
+        proxy.proxy.checkpoints = folder_in(tmp_path)
         listed = await good(web, "GET", "checkpoints")
         assert [each["name"] for each in listed["checkpoints"]] == names[::-1]
         assert listed["unreadable"] == []
