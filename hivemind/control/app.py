@@ -21,7 +21,7 @@ from hivemind.control import openapi, proof
 from hivemind.control.api import routes
 from hivemind.control.controlled import ControlledProxy
 from hivemind.control.guard import METRICS, NO_PAGE, ControlGuard, failure
-from hivemind.control.metrics import CONTENT_TYPES, OPEN_METRICS, rendered
+from hivemind.control.metrics import AGENTS_SHOWN, CONTENT_TYPES, OPEN_METRICS, rendered
 from hivemind.control.parsing import listed
 from hivemind.world.snapshot import Snapshot
 
@@ -72,7 +72,7 @@ def control_app(proxy: ControlledProxy) -> Starlette:
     async def metrics(request: Request) -> Response:
         states = [task.state for task in proxy.processes.tasks(None)]
         form = OPEN_METRICS in request.headers.get("accept", "")
-        page = rendered(proxy.snapshot(), states, len(asyncio.all_tasks()), open_metrics=form)
+        page = rendered(proxy.snapshot(newest=AGENTS_SHOWN), states, len(asyncio.all_tasks()), open_metrics=form)
         headers = {"content-type": CONTENT_TYPES[form], "vary": "accept", "cache-control": "no-store"}
         return Response(await _in_turns(page), headers=headers)
 

@@ -95,7 +95,7 @@ def _proxy(world: Snapshot) -> Iterator[Metric]:
     yield _gauge("findings", text, _each("code", {code: world.verdict.counts.get(code, 0) for code in CODES}))
     broken = Counter(alarm.rule for alarm in world.alarms)
     yield _gauge("alarms", "Invariants that are broken, by rule.", _each("rule", broken))
-    yield _gauge("in_flight", "Requests at an upstream.", _one(len(world.slots)))
+    yield _gauge("in_flight", "Requests at an upstream.", _one(world.in_flight))
 
 
 def _journal(world: Snapshot) -> Iterator[Metric]:
@@ -193,12 +193,12 @@ def _by_kind(labels: str, usage: Usage) -> list[tuple[str, float]]:
 
 
 def _agents(world: Snapshot) -> Iterator[Metric]:
-    states = Counter(agent.state for agent in world.agents)
+    states = Counter(agent.state for agent in world.agents) + Counter(world.left_out)
     yield _gauge("agents", "Agents known, by state.", _each("state", {each: states[each] for each in AGENT_STATES}))
-    running = sum(agent.running is True for agent in world.agents)
+    running = sum(agent.running is True for agent in world.agents) + world.left_out_running
     yield _gauge("agents_processes", "Agents whose process runs, started by a runner.", _one(running))
     shown = sorted(world.agents, key=lambda agent: agent.last_seen_s)[:AGENTS_SHOWN]
-    left_out = len(world.agents) - len(shown)
+    left_out = states.total() - len(shown)
     yield _gauge("agents_left_out", "Agents without series of their own, seen longest ago.", _one(left_out))
     labelled = [(labels_of(agent=agent.name), agent) for agent in shown]
     for name, help_text, field in (*_COUNTS, *_TIMES):

@@ -371,14 +371,14 @@ class Proxy:
 
     # --- Operation ------------------------------------------------------------------------------------------------
 
-    def snapshot(self) -> Snapshot:
-        """Return the state of the proxy at this moment."""
+    def snapshot(self, *, newest: int | None = None) -> Snapshot:
+        """Return the state of the proxy at this moment, of all agents or as :meth:`.World.snapshot` says."""
         self.engine.world.address = self.address
         recording = None if self.journal is None else self.journal.view()
         if self.journal is None and self.kept.journals is not None:
             recording = RecordingView(str(self.kept.journals), 0, 0, "its file couldn't be made")
         fleet = None if self.fleet_part is None else self.fleet_part.link.view()
-        return completed(self.engine.snapshot(), fleet, recording)
+        return completed(self.engine.snapshot(newest=newest), fleet, recording)
 
     def fleet_state(self) -> str:
         """Return :attr:`.FleetView.state`; empty: the proxy is in no fleet."""

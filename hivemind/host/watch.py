@@ -119,7 +119,7 @@ class Watch:
         if not self._alerts.limits.any:
             return
         began = self._engine.now()
-        snapshot = self._engine.snapshot(notable=True)
+        snapshot = self._engine.snapshot(newest=0)
         events = self._alerts.check(snapshot)
         for event in events:
             self._engine.publish(event)

@@ -411,10 +411,10 @@ class Engine:
         self._scheduler.drain(self._time())
         self._settle()
 
-    def snapshot(self, *, notable: bool = False) -> Snapshot:
+    def snapshot(self, *, newest: int | None = None) -> Snapshot:
         """Return the state of the world at this moment (:meth:`World.snapshot`)."""
         self._sample()
-        return self.world.snapshot(self._time(), notable=notable)
+        return self.world.snapshot(self._time(), newest=newest)
 
     def health(self) -> tuple[str, float, tuple[Alarm, ...]]:
         """Return :attr:`World.mode`, the uptime in seconds, and what is broken."""

@@ -436,7 +436,8 @@ class Budgets:
 
     def __init__(self) -> None:
         self.pool: ev.BudgetState | None = None
-        self._limited: list[AgentFold] = []
+        self.limited: list[AgentFold] = []
+        """Agents with a budget of their own."""
         self._states: dict[str | None, tuple[ev.BudgetState, ...]] = {}
         self.shares: dict[str | None, float] = {}
         """By owner, what is used of its budget."""
@@ -449,10 +450,10 @@ class Budgets:
         """Take over the budgets from a sample: all, or those that aren't as before."""
         news = by_owner(states)
         if not partial:
-            for agent in self._limited:
+            for agent in self.limited:
                 agent.budget = agent.kept = None
             self.pool = None
-            self._limited.clear()
+            self.limited.clear()
             self.exhausted.clear()
             self.shares.clear()
             self._states.clear()
@@ -467,22 +468,22 @@ class Budgets:
                 self.pool = its[-1]
             elif (owner := agents.get(name)) is not None:
                 if owner.budget is None:
-                    self._limited.append(owner)
+                    self.limited.append(owner)
                 owner.budget, owner.kept = its[-1], None
 
     def agent_came(self, agent: AgentFold) -> None:
         """Give an agent that wasn't known the budget that it has."""
         if states := self._states.get(agent.name):
             agent.budget = states[-1]
-            self._limited.append(agent)
+            self.limited.append(agent)
 
     def restore(self, state: WorldState, agents: Mapping[str, AgentFold]) -> None:
         """Take over the given state; agents already have their budgets."""
         self.pool = state.pool
-        self._limited = [agent for agent in agents.values() if agent.budget is not None]
+        self.limited = [agent for agent in agents.values() if agent.budget is not None]
         self.exhausted = dict(state.spent)
-        self.shares = {agent.name: agent.budget.share for agent in self._limited if agent.budget is not None}
-        known = (agent.budget for agent in self._limited if agent.budget is not None)
+        self.shares = {agent.name: agent.budget.share for agent in self.limited if agent.budget is not None}
+        known = (agent.budget for agent in self.limited if agent.budget is not None)
         self._states = by_owner(known if self.pool is None else (self.pool, *known))
 
     def all_spent(self, agents: Mapping[str, AgentFold]) -> set[str]:

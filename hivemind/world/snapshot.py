@@ -416,6 +416,16 @@ class Snapshot(Struct, frozen=True):
     """What goes on after the replies that began it."""
     waits: Waits = field(default_factory=Waits)
     """Why requests waited lately."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """By state, how many agents there are besides (:meth:`.World.snapshot`)."""
+    left_out_running: int = 0
+    """Of them those whose process runs, started by a runner."""
+
+    @property
+    def in_flight(self) -> int:
+        """All requests in flight, of which `slots` may lack some (:meth:`.World.snapshot`), and lanes those from before
+        their first sample."""
+        return max(len(self.slots), sum([view.state.active for view in self.lanes]))
 
 
 # --- One request from its arrival to its end --------------------------------------------------------------------------

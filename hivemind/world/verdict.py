@@ -105,7 +105,7 @@ def verdict(snapshot: Snapshot) -> Verdict:
         findings=tuple(_bounded(findings)),
         counts=dict(Counter(each.code for each in findings)),
         waiting=snapshot.queued,
-        open=snapshot.queued + len(snapshot.slots),
+        open=snapshot.queued + snapshot.in_flight,
         last_in_s=_last_in_s(snapshot),
     )
     return replace(found, text=" ".join([word(found), "; ".join(parts(found))]).rstrip())
@@ -245,7 +245,7 @@ def _all_findings(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _of_operator(snapshot: Snapshot) -> Iterator[Finding]:
-    in_flight = len(snapshot.slots)
+    in_flight = snapshot.in_flight
     if snapshot.mode == "paused":
         yield Finding("blocked", "paused", "nothing new is sent", ends="until you resume")
     elif snapshot.mode == "draining":
@@ -260,7 +260,7 @@ def _of_pool(snapshot: Snapshot) -> Iterator[Finding]:
     if snapshot.pool is None:
         return
     if snapshot.pool.share >= 1:
-        severity = "degraded" if snapshot.slots else "blocked"
+        severity = "degraded" if snapshot.in_flight else "blocked"
         yield _used_up(snapshot.pool, severity, "budget_used", snapshot.wall)
     else:
         yield from _nearly_used_up(snapshot.pool, snapshot)
@@ -307,7 +307,9 @@ def _of_lanes(snapshot: Snapshot) -> Iterator[Finding]:
     shut = {view.state.lane: found for view in snapshot.lanes if (found := _shut(view, snapshot, several)) is not None}
     wanted = {view.state.lane for view in snapshot.lanes if _is_wanted(view.state)}
     # What nobody waits for still shuts: a request that came now would be refused, or wait.
-    blocked = bool(shut) and not snapshot.slots and shut.keys() >= (wanted or {v.state.lane for v in snapshot.lanes})
+    blocked = (
+        bool(shut) and not snapshot.in_flight and shut.keys() >= (wanted or {v.state.lane for v in snapshot.lanes})
+    )
     for view in snapshot.lanes:
         lane = view.state
         if lane.lane in shut:

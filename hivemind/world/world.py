@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
 from typing import Any
@@ -682,9 +682,10 @@ class World:
             rest, list(chain.from_iterable(map(agent_values, self._agents.values()))), self._tasks.take(self._agents)
         )
 
-    def snapshot(self, at: float, *, notable: bool = False) -> Snapshot:
-        """Return the view at this moment, which is not before the last event's. `notable`: only with such agents and
-        slots that an alert may be about, and without what is judged and foreseen, which takes a tenth of the time."""
+    def snapshot(self, at: float, *, newest: int | None = None) -> Snapshot:
+        """Return the view at this moment, which is not before the last event's. `newest`: only with such slots and
+        agents that an alert or the verdict may be about, so many agents that were seen last, and so many of those with
+        a budget. With none nothing is judged, foreseen or left out by number, which takes a tenth of the time."""
         self._catch_up(at)
         self._curves.hold(at)
         self._costs.settle(self._price)
@@ -699,6 +700,9 @@ class World:
         waits_s = [ticket.waiting_s(at) for ticket in waiting]
         queue = tuple(self._waiting_views(shown, at, mode, lanes))
         paced_s = {each.agent: each.gate_opens_in_s or 0.0 for each in queue if each.gate == "pace"}
+        named = self._agents.keys() if newest is None else self._notable(waiting, newest)
+        agents = self._notable_views(at, paced_s, named) if newest == 0 else self._agent_views(at, paced_s, named)
+        left_out = [view for name, view in agents.items() if name not in named]
         snapshot = Snapshot(
             at=at,
             wall=at + self.wall_offset,
@@ -707,10 +711,12 @@ class World:
             address=self.address,
             upstreams=self._upstreams,
             lanes=lanes,
-            slots=tuple([ticket.ticket_view(at) for ticket in tickets if ticket.in_flight and notable <= ticket.hung]),
+            slots=tuple([each.ticket_view(at) for each in tickets if each.hung or (newest is None and each.in_flight)]),
             queue=queue,
             queued=len(waiting),
-            agents=tuple(self._notable(waiting, at, paced_s) if notable else self._agent_views(at, paced_s)),
+            agents=tuple([view for name, view in agents.items() if name in named]),
+            left_out=Counter([view.state for view in left_out]),
+            left_out_running=[view.running for view in left_out].count(True),
             lines=tuple(self._lines),
             totals=self._totals(),
             pool=self._budgets.pool,
@@ -725,16 +731,28 @@ class World:
             work=tuple([replace(each, oldest_s=each.oldest_s + at - self._queue.at) for each in self._work]),
             waits=self._slow.view(),
         )
-        return snapshot if notable else judged(foreseen(snapshot))
+        return snapshot if newest == 0 else judged(foreseen(snapshot))
 
-    def _notable(self, waiting: Sequence[TicketFold], at: float, paced_s: Mapping[str, float]) -> Iterator[AgentView]:
-        """Yield the agents that an alert may be about: those that died, wait, or used much of a budget of theirs."""
-        share, names = LOWER * self._alert_limits.budget_share, {ticket.arrived.agent for ticket in waiting}
-        names |= {name for name, used in self._budgets.shares.items() if name is not None and used >= share}
+    def _notable(self, waiting: Sequence[TicketFold], newest: int) -> set[str]:
+        """Return the agents that an alert or the verdict may be about (they died, wait, were refused, or used much of a
+        budget of theirs), and so many of all, and of those with a budget, that were seen last."""
+        share, agents = LOWER * self._alert_limits.budget_share, self._agents.values()
+        names = {each.name for each in agents if each.trouble or each.refused_at > each.answered_at}
+        names |= {ticket.arrived.agent for ticket in waiting}
+        names |= {name for name, used in self._budgets.shares.items() if name in self._agents and used >= share}
+        for those in (agents, self._budgets.limited):
+            by_age = sorted(those, key=attrgetter("last_seen"), reverse=True)
+            names |= {each.name for each in by_age[:newest]}
+        return names
+
+    def _notable_views(self, at: float, paced_s: Mapping[str, float], names: Container[str]) -> dict[str, AgentView]:
+        """Return the views of these agents; none counts as ended."""
+        views = {}
         for name, agent in self._agents.items():
-            if name in names or agent.trouble:
+            if name in names:
                 spent = self._budgets.spent(agent, self._agents)
-                yield agent.view(at, self._tasks.of(name), spent=spent, paced_s=paced_s.get(name, 0.0))
+                views[name] = agent.view(at, self._tasks.of(name), spent=spent, paced_s=paced_s.get(name, 0.0))
+        return views
 
     def _note_hung(self, at: float) -> Iterator[float]:
         """Note which requests are hung. Yield how long those of them that have no content were sent ago."""
@@ -780,8 +798,9 @@ class World:
             places[lane] += held[2] is not None
             yield ticket.ticket_view(at, held)
 
-    def _agent_views(self, at: float, paced_s: Mapping[str, float]) -> Iterator[AgentView]:
-        """Yield the views of all agents, made anew of those in which more than times may have changed."""
+    def _agent_views(self, at: float, paced_s: Mapping[str, float], shown: Container[str]) -> dict[str, AgentView]:
+        """Return the views of all agents, made anew of those in which more than times may have changed. Of those that
+        aren't shown the times may be earlier ones."""
         agents, task_of = self._agents, self._tasks.of
         ended, spent, tasks = over(agents, at), self._budgets.all_spent(agents), self._tasks.by_agent()
         viewed_at, ended_before, spent_before, tasks_before = self._views_by
@@ -789,13 +808,16 @@ class World:
         changed = (ended ^ ended_before) | (spent ^ spent_before) | {name for name, _ in tasks ^ tasks_before}
         for name in (changed | paced_s.keys()) & agents.keys() if at >= viewed_at else agents:
             agents[name].kept = None
+        views = {}
         for name, agent in agents.items():
-            if (kept := agent.kept) is not None:
-                yield agent.aged(kept, at)
-            else:
+            if (view := agent.kept) is None:
                 paced = paced_s.get(name, 0.0)
                 view = agent.view(at, task_of(name), spent=name in spent, over=name in ended, paced_s=paced)
-                yield agent.keep(view, at)
+                agent.keep(view, at)
+            elif name in shown:
+                view = agent.aged(view, at)
+            views[name] = view
+        return views
 
     def requests(self, since: int, at: float) -> Requests:
         """Return the requests that changed after that revision; see :meth:`.request_log.RequestLog.since`."""

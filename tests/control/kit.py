@@ -105,7 +105,7 @@ class FakeProxy:
     def fleet_state(self) -> str:
         return ""
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self, *, newest: int | None = None) -> Snapshot:
         return self.fold.snapshot(self.at)
 
     def requests(self, since: int) -> Requests:

@@ -9,6 +9,7 @@ import pytest
 from world.histories import AGENTS, LANES, History, price, randomly
 from world.kit import LANE, arrived, budget, finished, granted, sampled, told
 
+from hivemind.control import metrics
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Usage
 from hivemind.world.agents import AgentFold
@@ -68,8 +69,9 @@ def test_an_event_about_an_agent_shows() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_is_applied_later_shows_the_same(seed: int) -> None:
-    """In steps of any size, looked at now and then."""
+def test_what_is_applied_later_shows_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In steps of any size, looked at now and then; also what alerts and a page with few agents are made of."""
+    monkeypatch.setattr(metrics, "AGENTS_SHOWN", 2)
     draw, events = Random(seed), History().after(randomly(seed, 300))
     each, following = told(price=price), told(price=price)
     told_at: tuple[list[Line], list[Line]] = [], []
@@ -87,8 +89,10 @@ def test_what_is_applied_later_shows_the_same(seed: int) -> None:
             assert following.requests(0, at) == each.requests(0, at)
             assert following.gauges() == each.gauges()
             assert following.keep(at) == each.keep(at)
-            whole, notable = each.snapshot(at), following.snapshot(at, notable=True)
+            whole, notable, few = each.snapshot(at), *(following.snapshot(at, newest=newest) for newest in (0, 2))
             assert [*conditions(notable, whole.alert_limits)] == [*conditions(whole, whole.alert_limits)]
+            one, other = ([*metrics.rendered(shown, (), 1, open_metrics=False)] for shown in (few, whole))
+            assert one == other
 
 
 def test_a_retried_request_is_told_at_once() -> None:

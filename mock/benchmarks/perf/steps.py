@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from hivemind.control.app import as_json
-from hivemind.control.metrics import rendered
+from hivemind.control.metrics import AGENTS_SHOWN, rendered
 from hivemind.prices import Prices
 from hivemind.scheduler import invariants
 from hivemind.scheduler.config import BudgetConfig, LaneConfig, SchedulerConfig
@@ -49,7 +49,7 @@ def main(streams: int) -> None:
             ("saved", _saving(scheduler), streams),
             ("gauges", iter(sampled, None), 1),
             ("checks", invariants.steps(scheduler, lambda: 2.0), streams),
-            ("alerts", iter(lambda: world.snapshot(2.0, notable=True), None), 1),
+            ("alerts", iter(lambda: world.snapshot(2.0, newest=0), None), 1),
         ):
             _time(least, name, steps, most)
     scheduler, world, tickets = _sent(_AGENTS)
@@ -60,6 +60,7 @@ def main(streams: int) -> None:
         _time(least, "snapshot", iter(partial(world.snapshot, 2.0 + attempt), None), 1)
         snapshot = world.snapshot(2.0 + attempt)
         _time(least, "stats", as_json(snapshot), sys.maxsize)
+        _time(least, "scraped", iter(partial(world.snapshot, 2.0 + attempt, newest=AGENTS_SHOWN), None), 1)
         _time(least, "metrics", rendered(snapshot, (), 1, open_metrics=False), sys.maxsize)
     for name, took_s in least.items():
         print(f"{name:8} {1e3 * took_s:6.2f} ms")
