@@ -279,8 +279,8 @@ class Scheduler(Dispatcher):
 
     def _note_usage(self, lane: Lane, ticket: Ticket, so_far: Usage) -> None:
         self.ledger.note_use(ticket, so_far)
-        if so_far.weighted > ticket.shared:
-            lane.queue.grow(ticket, so_far.weighted)
+        if (weighted := so_far.weighted) > ticket.shared:
+            lane.queue.grow(ticket, weighted)
 
     def succeed(
         self, now: float, ticket: Ticket, status: int, usage: Usage | None, computed: Computed | None = None
