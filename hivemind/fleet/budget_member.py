@@ -12,28 +12,11 @@ from typing import cast, get_args
 
 import msgspec
 
-from hivemind.fleet.budgets import (
-    CHUNK_S,
-    PROTOCOL,
-    Amount,
-    BudgetDecision,
-    BudgetPart,
-    BudgetReply,
-    BudgetReport,
-    Defaults,
-    Demand,
-)
+from hivemind.fleet import budgets
 from hivemind.records import replace
+from hivemind.scheduler import shared_budgets
 from hivemind.scheduler.accounts import POOL, Budget, Covers, Period, Spent
 from hivemind.scheduler.config import BudgetConfig
-from hivemind.scheduler.shared_budgets import (
-    AccountKey,
-    AccountReport,
-    AccountShare,
-    BudgetsLease,
-    BudgetsReport,
-    smallest,
-)
 
 MARGIN_S = 10.0
 """A chunk isn't used any more so long before the store gives it to others."""
@@ -55,19 +38,19 @@ class BudgetMember:
         self._epoch = ""
         self._version = 0
         self._rev = 0
-        self._known: dict[str, BudgetDecision] = {}
-        self._unsent: dict[str, BudgetDecision] = {}
-        self._sent: dict[str, AccountReport] = {}
+        self._known: dict[str, budgets.BudgetDecision] = {}
+        self._unsent: dict[str, budgets.BudgetDecision] = {}
+        self._sent: dict[str, shared_budgets.AccountReport] = {}
         """What the last report told of each account; by its name there."""
-        self._sent_decisions: dict[str, BudgetDecision] = {}
+        self._sent_decisions: dict[str, budgets.BudgetDecision] = {}
 
-    def report(self, told: BudgetsReport, day: str, *, leaving: bool = False) -> BudgetReport:
+    def report(self, told: shared_budgets.BudgetsReport, day: str, *, leaving: bool = False) -> budgets.BudgetReport:
         """Return what to send. `day` names the one that counts now."""
         for name, budget in told.decided.items():
             before = self._known.get(name)
             version = 0 if name in told.restored else 1 + (0 if before is None else before.version)
             covers = "all" if name == POOL else budget.covers
-            decision = BudgetDecision(
+            decision = budgets.BudgetDecision(
                 version, self.ledger, budget.tokens, budget.dollars, budget.per, covers, self._machine
             )
             self._known[name] = self._unsent[name] = decision
@@ -75,11 +58,13 @@ class BudgetMember:
         self._sent = {_name(each, day): each for each in told.accounts}
         self._sent_decisions = dict(self._unsent)
         own = self._own
-        defaults: Defaults | None = Defaults(own.tokens, own.dollars, own.pool_tokens, own.pool_dollars, own.per)
+        defaults: budgets.Defaults | None = budgets.Defaults(
+            own.tokens, own.dollars, own.pool_tokens, own.pool_dollars, own.per
+        )
         if own.tokens is own.dollars is own.pool_tokens is own.pool_dollars is None:
             defaults = None
-        return BudgetReport(
-            PROTOCOL,
+        return budgets.BudgetReport(
+            budgets.PROTOCOL,
             self.ledger,
             self._member,
             self._seq,
@@ -92,7 +77,7 @@ class BudgetMember:
             leaving,
         )
 
-    def take(self, reply: BudgetReply, sent_at: float) -> BudgetsLease:
+    def take(self, reply: budgets.BudgetReply, sent_at: float) -> shared_budgets.BudgetsLease:
         """Return what an answer to the last report allows; `sent_at`: when that was sent."""
         self.lost = self._epoch not in ("", reply.epoch)
         for name, decision in self._sent_decisions.items():
@@ -102,7 +87,7 @@ class BudgetMember:
             self._unsent = dict(self._known) | self._unsent
         self._epoch, self._version = reply.epoch, reply.version
         self._rev = 0 if self.lost else reply.rev
-        lease = BudgetsLease(sent_at + CHUNK_S - MARGIN_S)
+        lease = shared_budgets.BudgetsLease(sent_at + budgets.CHUNK_S - MARGIN_S)
         for name, decision in sorted(reply.decided.items()):
             mine = self._unsent.get(name)
             if mine is not None and (mine.version, mine.by) > (decision.version, decision.by):
@@ -111,7 +96,7 @@ class BudgetMember:
             self._known[name] = decision
             if (budget := _budget(decision)) is not None:
                 lease.decided[name] = budget, decision.who
-        lease.defaults = smallest(
+        lease.defaults = shared_budgets.smallest(
             (replace(BudgetConfig(), **msgspec.structs.asdict(each)) for each in reply.defaults), self._own
         )
         for part in reply.accounts:
@@ -120,51 +105,51 @@ class BudgetMember:
         return lease
 
 
-def _name(account: AccountReport, day: str) -> str:
+def _name(account: shared_budgets.AccountReport, day: str) -> str:
     name, covers = account.key
     per = account.budget.per
     when = {"day": f":{day}", "month": f":{day[:7]}"}.get(per, "")
     return f"{covers}|{per}{when}|{name}"
 
 
-def _demand(name: str, told: AccountReport) -> Demand:
+def _demand(name: str, told: shared_budgets.AccountReport) -> budgets.Demand:
     budget, used = told.budget, told.used
     limit = {}
-    chunk = Amount()
+    chunk = budgets.Amount()
     if budget.tokens is not None:
         limit["tokens"] = float(budget.tokens)
         chunk.tokens = max(0.0, told.cap[0] - used.tokens)
     if budget.dollars is not None:
         limit["dollars"] = budget.dollars
         chunk.dollars = max(0.0, told.cap[1] - used.dollars)
-    return Demand(
+    return budgets.Demand(
         name,
         limit,
         told.default,
-        Amount(used.tokens, used.dollars),
+        budgets.Amount(used.tokens, used.dollars),
         used.unpriced,
-        Amount(told.elsewhere.tokens, told.elsewhere.dollars),
+        budgets.Amount(told.elsewhere.tokens, told.elsewhere.dollars),
         told.run,
         told.open,
         told.active,
         told.in_flight,
-        Amount(*told.reserved),
+        budgets.Amount(*told.reserved),
         chunk,
         told.alone,
-        Amount(*told.first),
-        Amount(*told.ask),
+        budgets.Amount(*told.first),
+        budgets.Amount(*told.ask),
     )
 
 
-def _share(part: BudgetPart, told: AccountReport) -> AccountShare:
+def _share(part: budgets.BudgetPart, told: shared_budgets.AccountReport) -> shared_budgets.AccountShare:
     budget, used = told.budget, told.used
     elsewhere = Spent(
         max(0, round(part.used.tokens - used.tokens)),
         max(0.0, part.used.dollars - used.dollars),
         max(0, part.unpriced - used.unpriced),
     )
-    key: AccountKey = told.key
-    return AccountShare(
+    key: shared_budgets.AccountKey = told.key
+    return shared_budgets.AccountShare(
         key,
         told.round,
         elsewhere,
@@ -174,7 +159,7 @@ def _share(part: BudgetPart, told: AccountReport) -> AccountShare:
     )
 
 
-def _budget(decision: BudgetDecision) -> Budget | None:
+def _budget(decision: budgets.BudgetDecision) -> Budget | None:
     """Return what was decided; None: it makes no sense here."""
     covers = "agent" if decision.covers == "all" else decision.covers
     if decision.per not in get_args(Period) or covers not in ("agent", "subtree"):

@@ -19,7 +19,7 @@ from hivemind.control.codec import to_plain
 from hivemind.control.parsing import checked_who, command_from
 from hivemind.fleet.presence import Argument, StoreCalls, whole
 from hivemind.records import replace
-from hivemind.scheduler import commands as op
+from hivemind.scheduler import commands as cmd
 from hivemind.text.humanise import duration
 from hivemind.world.fleet import Member
 
@@ -37,19 +37,19 @@ _AT_ONCE = 64
 _INBOX_MOST = 1000
 """Commands that an inbox holds; of more the newest."""
 _LONGEST = 256 << 10
-_OF_AGENTS = (op.SetPriority, op.PauseAgent, op.BoostAgent, op.StopAgent, op.CutRequest, op.SetBudget)
-_OF_TASKS = (op.CancelTask, op.RetryTask, op.SetTaskPriority)
-_OF_LANES = (op.PinLevel, op.SetCircuit, op.ReleaseLane)
-_OF_ALL = (op.PauseAdmissions, op.Drain, op.Tune, op.Acknowledge, op.AddNote)
+_OF_AGENTS = (cmd.SetPriority, cmd.PauseAgent, cmd.BoostAgent, cmd.StopAgent, cmd.CutRequest, cmd.SetBudget)
+_OF_TASKS = (cmd.CancelTask, cmd.RetryTask, cmd.SetTaskPriority)
+_OF_LANES = (cmd.PinLevel, cmd.SetCircuit, cmd.ReleaseLane)
+_OF_ALL = (cmd.PauseAdmissions, cmd.Drain, cmd.Tune, cmd.Acknowledge, cmd.AddNote)
 REMOTE = frozenset((*_OF_AGENTS, *_OF_TASKS, *_OF_LANES, *_OF_ALL))
 """Commands that go to other proxies; those of runners are for the proxy that they know."""
 
 
-class KnownNowhere(op.Conflict):
+class KnownNowhere(cmd.Conflict):
     """No proxy of the fleet has the agent or task that a command names."""
 
 
-class StoreAway(op.Conflict):
+class StoreAway(cmd.Conflict):
     """The store wasn't reached, so other proxies weren't told."""
 
 
@@ -92,8 +92,8 @@ class Inbox:
         self,
         store: StoreCalls,
         member: str,
-        apply: Callable[[op.Command, str], object],
-        knows: Callable[[op.Command], bool],
+        apply: Callable[[cmd.Command, str], object],
+        knows: Callable[[cmd.Command], bool],
         settled: Callable[[], Awaitable[object]],
     ) -> None:
         """`apply` raises Rejected; `knows` says whether the command's agent or task is this proxy's; `settled` waits
@@ -132,11 +132,11 @@ class Inbox:
         try:
             command, who = command_from(order.name, order.arguments), checked_who(order.who)
             if type(command) not in REMOTE:
-                raise op.Conflict(f"{order.name} is for the proxy itself, not for its fleet")
+                raise cmd.Conflict(f"{order.name} is for the proxy itself, not for its fleet")
             if not self._knows(command):
                 return CommandOutcome(self._member, False, "it isn't known there", unknown=True)
             self._apply(command, who)
-        except op.Rejected as error:
+        except cmd.Rejected as error:
             return CommandOutcome(self._member, False, str(error))
         return CommandOutcome(self._member, True)
 
@@ -164,19 +164,19 @@ class SentCommand(Struct, frozen=True):
             raise KnownNowhere(f"no proxy of the fleet knows {self.about!r}; nothing was changed", bad_input=True)
         if parts:
             carried = ", ".join(labels.get(each.member, each.member) for each in done)
-            raise op.Conflict("; ".join([*parts, f"carried out by {carried}" if done else "nothing was changed"]))
+            raise cmd.Conflict("; ".join([*parts, f"carried out by {carried}" if done else "nothing was changed"]))
 
 
-def destinations(command: op.Command, members: Sequence[Member], near: str = "") -> list[tuple[Member, op.Command]]:
+def destinations(command: cmd.Command, members: Sequence[Member], near: str = "") -> list[tuple[Member, cmd.Command]]:
     """Return which proxies are to carry out a command, and as what.
 
     All are asked, and those that don't know the agent or task say so. A lane's command goes to one proxy that has the
     lane (`near`, if it does), because the fleet shares it by leases. Raises: Rejected: no proxy has that lane.
     """
     if type(command) not in REMOTE:
-        raise op.Conflict(f"{type(command).__name__} is for one proxy; attach to it")
+        raise cmd.Conflict(f"{type(command).__name__} is for one proxy; attach to it")
     if not members:
-        raise op.Conflict("no proxy of the fleet runs; nothing was changed")
+        raise cmd.Conflict("no proxy of the fleet runs; nothing was changed")
     if not isinstance(command, _OF_LANES) or command.lane is None:
         if isinstance(command, _OF_TASKS):
             return [
@@ -190,7 +190,7 @@ def destinations(command: op.Command, members: Sequence[Member], near: str = "")
     found.sort(key=lambda each: (each[1].state != "leased", each[0].id != near))
     if not found:
         lanes = sorted({lane.shown for member in members for lane in member.lanes})
-        raise op.NotKnown(f"no proxy of the fleet shares the lane {command.lane!r}; nothing was changed", lanes)
+        raise cmd.NotKnown(f"no proxy of the fleet shares the lane {command.lane!r}; nothing was changed", lanes)
     member, lane = found[0]
     return [(member, replace(command, lane=lane.shown))]
 
@@ -202,7 +202,7 @@ def _may_have(task: str, member: Member) -> bool:
 
 
 async def send(
-    store: StoreCalls, orders: Iterable[tuple[Member, op.Command]], who: str, needed: Collection[str] = ()
+    store: StoreCalls, orders: Iterable[tuple[Member, cmd.Command]], who: str, needed: Collection[str] = ()
 ) -> SentCommand:
     """Have proxies carry out commands, and wait for their answers.
 
@@ -243,7 +243,7 @@ async def send(
     )
 
 
-def _name_in(command: op.Command) -> str:
+def _name_in(command: cmd.Command) -> str:
     name = getattr(command, "agent", None) or getattr(command, "task", None)
     return name if isinstance(name, str) else ""
 

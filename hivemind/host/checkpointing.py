@@ -26,16 +26,7 @@ from hivemind.scheduler import events as ev
 from hivemind.scheduler.tasks import OPEN, Task
 from hivemind.scheduler.types import Priority
 from hivemind.settings import Settings
-from hivemind.store.checkpoints import (
-    Checkpoint,
-    ClientSession,
-    Reason,
-    StoppedRequest,
-    TaskPlace,
-    checkpoint_name,
-    prune,
-    write,
-)
+from hivemind.store import checkpoints
 from hivemind.text import humanise
 from hivemind.text.amounts import how_used, owner
 from hivemind.text.shells import command_line
@@ -69,7 +60,7 @@ class _Stop(Struct):
 
     agent: str
     name: str
-    reason: Reason
+    reason: checkpoints.Reason
     why: str
     at: float
     exit_code: int | None = None
@@ -211,11 +202,11 @@ class Checkpointer:
 
     # --- Writing --------------------------------------------------------------------------------------------------
 
-    def _stop(self, agent: str, reason: Reason, why: str) -> None:
+    def _stop(self, agent: str, reason: checkpoints.Reason, why: str) -> None:
         if agent not in self._stops:
             # Later by a millisecond at least, so that no two checkpoints have the same name.
             self._latest = at = max(self._wall(), self._latest + 0.001)
-            self._stops[agent] = _Stop(agent, checkpoint_name(agent, at), reason, why, at)
+            self._stops[agent] = _Stop(agent, checkpoints.checkpoint_name(agent, at), reason, why, at)
             # Not earlier, because these events come with every request.
             self._engine.hooks.watched |= {
                 ev.Granted: lambda event: self._stops.pop(event.agent, None),
@@ -266,18 +257,18 @@ class Checkpointer:
 
     async def _prune(self, names: set[str]) -> None:
         with contextlib.suppress(OSError):  # the next write reports it
-            await asyncio.to_thread(prune, self._folder, names, self._keep)
+            await asyncio.to_thread(checkpoints.prune, self._folder, names, self._keep)
 
-    def _write(self, checkpoint: Checkpoint, conversation: Conversation | None) -> int:
+    def _write(self, checkpoint: checkpoints.Checkpoint, conversation: Conversation | None) -> int:
         body = None
         if conversation is not None and not checkpoint.left_out:
             checkpoint, body = with_conversation(checkpoint, conversation.whole_call(), self._max_bytes, self._secrets)
-        return write(self._folder, checkpoint, body)
+        return checkpoints.write(self._folder, checkpoint, body)
 
-    def _facts(self, stop: _Stop, newest: Conversation | None) -> Checkpoint:
+    def _facts(self, stop: _Stop, newest: Conversation | None) -> checkpoints.Checkpoint:
         """Return the checkpoint as far as its agent is known now."""
         agent, process = self._engine.agents.get(stop.agent), self._process(stop.agent)
-        made = Checkpoint(stop.name, stop.agent, stop.reason, stop.why, stop.at, exit_code=stop.exit_code)
+        made = checkpoints.Checkpoint(stop.name, stop.agent, stop.reason, stop.why, stop.at, exit_code=stop.exit_code)
         if agent is not None:
             tasks = self._engine.tasks.of_agent(agent.name)
             made = replace(
@@ -293,7 +284,7 @@ class Checkpointer:
         if newest is None:
             return replace(made, left_out="it sent no request")
         call, head = newest.call, newest.call.head
-        request = StoppedRequest(
+        request = checkpoints.StoppedRequest(
             head.method.decode("latin-1"),
             path_of(call, self._secrets),
             head.route.origin.name,
@@ -305,8 +296,8 @@ class Checkpointer:
         return replace(made, request=request, session=newest.session, left_out=newest.left_out)
 
 
-def _place(task: Task) -> TaskPlace:
-    return TaskPlace(
+def _place(task: Task) -> checkpoints.TaskPlace:
+    return checkpoints.TaskPlace(
         task.spec.id,
         task.state,
         task.spec.batch,
@@ -331,7 +322,7 @@ class Conversation(Struct):
     """Time of arrival, in seconds since the epoch."""
     size: int
     """Length of the body as it was sent."""
-    session: ClientSession | None = None
+    session: checkpoints.ClientSession | None = None
     left_out: str = ""
     """Why its body isn't kept; empty where it is."""
     packed: bytes = b""
@@ -356,14 +347,14 @@ class Conversation(Struct):
         self.call, self.packed = replace(self.call, body=b""), packed
 
 
-def _session(client: Client, before: Conversation | None) -> ClientSession | None:
+def _session(client: Client, before: Conversation | None) -> checkpoints.ClientSession | None:
     """Return the session that a request belongs to, after the one before it."""
     known = None if before is None else before.session
     if not client.session or not client.name:
         return known
     if known is not None and (known.client, known.id) == (client.name, client.session):
         return known
-    return ClientSession(client.name, client.session, 0 if known is None else known.others + 1)
+    return checkpoints.ClientSession(client.name, client.session, 0 if known is None else known.others + 1)
 
 
 class Conversations:

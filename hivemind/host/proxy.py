@@ -43,19 +43,9 @@ from hivemind.proxy.engine import Engine, Hooks
 from hivemind.proxy.routing import open_routes
 from hivemind.records import replace
 from hivemind.redaction.forms import text_finder
+from hivemind.scheduler import events as ev
 from hivemind.scheduler.accounts import Account
 from hivemind.scheduler.commands import Acknowledge, Command, NotKnown
-from hivemind.scheduler.events import (
-    Abandoned,
-    AlertOver,
-    AlertRaised,
-    AnsweredWhole,
-    Event,
-    FirstContent,
-    RunDenied,
-    RunSilent,
-    SettingsIgnored,
-)
 from hivemind.scheduler.places import PlaceLimits
 from hivemind.scheduler.ticket import Agent
 from hivemind.settings import Settings
@@ -246,12 +236,12 @@ class Proxy:
             )
             self.watch.on_alert = self._send_alert
         self._servers = ModelServers(engine, settings)
-        hooks.watched[FirstContent] = hooks.watched[AnsweredWhole] = self._servers.answered
-        hooks.watched[Abandoned] = self._servers.abandoned
+        hooks.watched[ev.FirstContent] = hooks.watched[ev.AnsweredWhole] = self._servers.answered
+        hooks.watched[ev.Abandoned] = self._servers.abandoned
         for route in self._routes.all if settings.profile is None else ():
             self._servers.look_at(route, ask=settings.via is None and route.origin.name not in self._simulated)
         if settings.ignored is not None:
-            engine.publish(SettingsIgnored(engine.now(), settings.ignored.note))
+            engine.publish(ev.SettingsIgnored(engine.now(), settings.ignored.note))
 
     async def drain(self, timeout_s: float) -> None:
         """Grant nothing more, and wait until nothing is in flight, but no longer than this."""
@@ -285,7 +275,7 @@ class Proxy:
             await self._telemetry.aclose()
         await self._routes.aclose()
 
-    def _send_alert(self, event: AlertRaised | AlertOver, snapshot: Snapshot) -> None:
+    def _send_alert(self, event: ev.AlertRaised | ev.AlertOver, snapshot: Snapshot) -> None:
         if self.webhook is not None:
             self.webhook.tell(event, self.address, snapshot.verdict.text)
 
@@ -461,12 +451,12 @@ class Proxy:
         if self._checkpointer is not None:
             used = replace(used, checkpoint=await self._checkpointer.written(ended.agent))
         if used.requests == 0 and ended.exit_code is not None:  # it sent no request on its path
-            self.engine.publish(RunSilent(self.engine.now(), self.engine.spelling(ended.agent), used.elsewhere))
+            self.engine.publish(ev.RunSilent(self.engine.now(), self.engine.spelling(ended.agent), used.elsewhere))
         return used
 
     def denied(self, run: str, asked: str, why: str) -> None:
         """Report that a run asked for what it may not do."""
-        self.engine.publish(RunDenied(self.engine.now(), run, asked, why))
+        self.engine.publish(ev.RunDenied(self.engine.now(), run, asked, why))
 
 
 class _Known:
@@ -503,10 +493,10 @@ def _compile() -> None:
     is_free("POST", b"/", b"")
 
 
-def _both(recorder: Recorder, telemetry: Telemetry) -> Callable[[Sequence[Event]], object]:
+def _both(recorder: Recorder, telemetry: Telemetry) -> Callable[[Sequence[ev.Event]], object]:
     journal, send = recorder.record, telemetry.record
 
-    def record(events: Sequence[Event]) -> None:
+    def record(events: Sequence[ev.Event]) -> None:
         journal(events)
         send(events)
 

@@ -16,21 +16,8 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
+from hivemind.setup import routes
 from hivemind.setup.frameworks import FRAMEWORKS, Framework
-from hivemind.setup.routes import (
-    COPILOT_MODEL,
-    CRUSH,
-    GEMINI_SETTINGS,
-    GROK_KEY,
-    GROK_URL,
-    INLINE_TOKEN,
-    SUFFIXES,
-    VIBE_MISTRAL,
-    VIBE_PROVIDERS,
-    codex_settings,
-    opencode_providers,
-    pi_extension,
-)
 from hivemind.setup.servers import SERVERS, ModelServer
 from hivemind.text import shells
 from hivemind.text.shells import TOKEN, TOKEN_VARIABLE, Shell
@@ -129,7 +116,7 @@ _BARE_IN_DOTENV = re.compile(r"[\w@%+=:,./{}~[\]-]*", re.ASCII)
 
 def exports(target: Target, *variables: str) -> str:
     """Return the lines that point whatever reads these variables at the proxy."""
-    return "\n".join(shells.exported(target.shell, name, target.base + SUFFIXES[name]) for name in variables)
+    return "\n".join(shells.exported(target.shell, name, target.base + routes.SUFFIXES[name]) for name in variables)
 
 
 def in_json(where: str, content: object) -> Snippet:
@@ -139,7 +126,7 @@ def in_json(where: str, content: object) -> Snippet:
 
 def dotenv(where: str, target: Target, *variables: str) -> Snippet:
     """Return a snippet of a file of variables that point at the proxy."""
-    lines = [f"{name}={_dotenv_value(target.base + SUFFIXES[name])}" for name in variables]
+    lines = [f"{name}={_dotenv_value(target.base + routes.SUFFIXES[name])}" for name in variables]
     return Snippet(where, "\n".join(lines), "dotenv")
 
 
@@ -261,7 +248,7 @@ def windsurf(target: Target) -> Steps:
 )
 def copilot(target: Target) -> Steps:
     names = [f"COPILOT_{each}" for each in ("PROVIDER_TYPE", "PROVIDER_BASE_URL", "PROVIDER_API_KEY", "MODEL")]
-    given = {names[0]: "anthropic", names[1]: target.base, names[3]: COPILOT_MODEL}
+    given = {names[0]: "anthropic", names[1]: target.base, names[3]: routes.COPILOT_MODEL}
     lines = [shells.exported(target.shell, name, value) for name, value in given.items()]
     lines.insert(2, shells.copied(target.shell, names[2], "ANTHROPIC_API_KEY"))
     return Steps(
@@ -290,7 +277,7 @@ def copilot(target: Target) -> Steps:
 
 def _endpoint(target: Target) -> dict[str, object]:
     model = {
-        "id": COPILOT_MODEL,
+        "id": routes.COPILOT_MODEL,
         "name": "Claude Sonnet 5 (HiveMind)",
         "url": f"{target.base}/v1/messages",
         "toolCalling": True,
@@ -355,7 +342,7 @@ def claude_code(target: Target) -> Steps:
 def codex_line(target: Target) -> str:
     """One session, with nothing in a file."""
     return "codex " + " ".join(
-        f"-c {shells.word(target.shell, each)}" for each in codex_settings(target.named, token=target.token)
+        f"-c {shells.word(target.shell, each)}" for each in routes.codex_settings(target.named, token=target.token)
     )
 
 
@@ -401,12 +388,12 @@ def _opencode(name: str, title: str, host: str, docs: str, note: str) -> Client:
     variable = f"{name.upper()}_CONFIG_CONTENT"
 
     def steps(target: Target) -> Steps:
-        url = target.base.replace(shells.TOKEN, INLINE_TOKEN) + "/v1"
+        url = target.base.replace(shells.TOKEN, routes.INLINE_TOKEN) + "/v1"
         inline = json.dumps({"provider": {"anthropic": {"options": {"baseURL": url}}}}, separators=(",", ":"))
         where = f"In {name}.json of the project, or ~/.config/{name}/{name}.json for all of them"
         return Steps(
             snippets=(
-                in_json(where, {"$schema": f"https://{host}/config.json", "provider": opencode_providers(url)}),
+                in_json(where, {"$schema": f"https://{host}/config.json", "provider": routes.opencode_providers(url)}),
                 Snippet("Or for one terminal, with a name of its own", shells.exported(target.shell, variable, inline)),
             ),
             undo=unset(target, variable, also=f"take the entries out of {name}.json"),
@@ -424,7 +411,8 @@ def gemini(target: Target) -> Steps:
         snippets=(
             Snippet(HERE, exports(target, "GOOGLE_GEMINI_BASE_URL")),
             in_json(
-                "In ~/.gemini/settings.json, beside what is there; gemini -p doesn't start without it", GEMINI_SETTINGS
+                "In ~/.gemini/settings.json, beside what is there; gemini -p doesn't start without it",
+                routes.GEMINI_SETTINGS,
             ),
             dotenv("Or for every session, in ~/.gemini/.env", target, "GOOGLE_GEMINI_BASE_URL"),
         ),
@@ -458,7 +446,7 @@ def pi(target: Target) -> Steps:
     urls = {"anthropic": target.base, "openai": f"{target.base}/v1", "google": f"{target.base}/v1beta"}
     return Steps(
         snippets=(
-            Snippet("In ~/.pi/agent/extensions/hivemind.js", pi_extension(urls).rstrip(), "javascript"),
+            Snippet("In ~/.pi/agent/extensions/hivemind.js", routes.pi_extension(urls).rstrip(), "javascript"),
             in_json(
                 "Or in ~/.pi/agent/models.json, beside what is there",
                 {"providers": {name: {"baseUrl": url} for name, url in urls.items()}},
@@ -520,7 +508,7 @@ def qwen_code(target: Target) -> Steps:
 
 @client("Crush", "variables, or crush.json", "crush", "https://github.com/charmbracelet/crush")
 def crush(target: Target) -> Steps:
-    lines = [shells.exported(target.shell, name, target.base + suffix) for name, suffix in CRUSH.items()]
+    lines = [shells.exported(target.shell, name, target.base + suffix) for name, suffix in routes.CRUSH.items()]
     providers = {"anthropic": {"base_url": target.base}, "openai": {"base_url": f"{target.base}/v1"}}
     return Steps(
         snippets=(
@@ -530,7 +518,7 @@ def crush(target: Target) -> Steps:
                 {"$schema": "https://charm.land/crush.json", "providers": providers},
             ),
         ),
-        undo=unset(target, *CRUSH, also="take the entries out of crush.json"),
+        undo=unset(target, *routes.CRUSH, also="take the entries out of crush.json"),
         needs="An upstream for each provider in use. Crush keeps the keys it has.",
         notes=("By its documentation; it wasn't tried. OpenAI's URL ends in /v1, Anthropic's doesn't.",),
     )
@@ -539,23 +527,23 @@ def crush(target: Target) -> Steps:
 @client("Grok Build", "a variable", "grok", "https://x.ai/cli")
 def grok(target: Target) -> Steps:
     return Steps(
-        snippets=(Snippet(HERE, shells.exported(target.shell, GROK_URL, f"{target.base}/v1")),),
-        undo=unset(target, GROK_URL),
-        needs=f"An upstream at xAI (https://api.x.ai), and its key in {GROK_KEY}. A login goes past HiveMind.",
+        snippets=(Snippet(HERE, shells.exported(target.shell, routes.GROK_URL, f"{target.base}/v1")),),
+        undo=unset(target, routes.GROK_URL),
+        needs=f"An upstream at xAI (https://api.x.ai), and its key in {routes.GROK_KEY}. A login goes past HiveMind.",
         notes=("The URL ends in /v1.",),
     )
 
 
 @client("Mistral's Vibe", "a variable, or config.toml", "vibe", "https://docs.mistral.ai/mistral-vibe")
 def vibe(target: Target) -> Steps:
-    provider = {**VIBE_MISTRAL, "api_base": f"{target.base}/v1"}
+    provider = {**routes.VIBE_MISTRAL, "api_base": f"{target.base}/v1"}
     lines = (f"{name} = {toml_text(value)}" for name, value in provider.items())
     return Steps(
         snippets=(
-            Snippet(HERE, shells.exported(target.shell, VIBE_PROVIDERS, json.dumps([provider]))),
+            Snippet(HERE, shells.exported(target.shell, routes.VIBE_PROVIDERS, json.dumps([provider]))),
             Snippet("Or in ~/.vibe/config.toml, beside what is there", "\n".join(("[[providers]]", *lines)), "toml"),
         ),
-        undo=unset(target, VIBE_PROVIDERS, also="take the table out of config.toml"),
+        undo=unset(target, routes.VIBE_PROVIDERS, also="take the table out of config.toml"),
         needs="An upstream at Mistral (https://api.mistral.ai). Vibe keeps its MISTRAL_API_KEY.",
         notes=("The URL ends in /v1. Other providers of config.toml go past HiveMind.",),
     )

@@ -12,15 +12,7 @@ from msgspec.structs import asdict
 from hivemind.agent_names import BadName, normalised, same
 from hivemind.api_types import About
 from hivemind.redaction.text import label
-from hivemind.scheduler.commands import (
-    Command,
-    PauseAdmissions,
-    SetBudget,
-    SetCircuit,
-    SetPriority,
-    SetTaskPriority,
-    Tune,
-)
+from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.events import BudgetState, LaneState
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.scheduler.types import Priority
@@ -171,7 +163,9 @@ async def priority(proxy: ProxyAccess, caller: Caller, args: PriorityInput) -> o
         raise ToolError("give either agent or task")
     wanted = Priority[args.priority.upper()]
     await _check_writable(proxy)
-    command = SetTaskPriority(args.task, wanted) if args.task is not None else SetPriority(args.agent or "", wanted)
+    command = (
+        cmd.SetTaskPriority(args.task, wanted) if args.task is not None else cmd.SetPriority(args.agent or "", wanted)
+    )
     await proxy.apply(command, caller.who)
     name = args.agent or f"Task {args.task}"
     return out.Prioritised(said=f"{name} has priority {args.priority} now.")
@@ -197,7 +191,7 @@ async def budget(proxy: ProxyAccess, caller: Caller, args: BudgetInput) -> out.B
         if args.pool and args.covers is not None:
             raise ToolError("covers: goes with an agent's budget; the pool covers all agents")
         await _check_writable(proxy)
-        await proxy.apply(SetBudget(agent, args.tokens, args.dollars, args.per, args.covers), caller.who)
+        await proxy.apply(cmd.SetBudget(agent, args.tokens, args.dollars, args.per, args.covers), caller.who)
         whose = "all agents together" if agent is None else agent
         ceiling = amounts.ceiling(args.tokens, args.dollars, args.per, args.covers)
         said = f"The budget of {whose} is set: {ceiling}." if sets else f"The budget of {whose} is removed."
@@ -229,12 +223,12 @@ async def config(proxy: ProxyAccess, caller: Caller, args: ConfigInput) -> out.C
     )
 
 
-def _knobs(world: Snapshot, applied: Command | None) -> list[out.KnobRow]:
+def _knobs(world: Snapshot, applied: cmd.Command | None) -> list[out.KnobRow]:
     lanes = [lane.state for lane in world.lanes]
     rows = []
     for knob in KNOBS.values():
         values = {lane.upstream: lane.knobs[knob.name] for lane in lanes if knob.name in lane.knobs}
-        if isinstance(applied, Tune) and applied.knob == knob.name:
+        if isinstance(applied, cmd.Tune) and applied.knob == knob.name:
             # Snapshots are taken once a second, so they may not show it yet.
             changed = [name for name in values if applied.upstream in (None, name)]
             values |= dict.fromkeys(changed, applied.value)
@@ -242,7 +236,7 @@ def _knobs(world: Snapshot, applied: Command | None) -> list[out.KnobRow]:
     return rows
 
 
-def _change(args: ConfigInput) -> tuple[Command | None, str]:
+def _change(args: ConfigInput) -> tuple[cmd.Command | None, str]:
     """Return the command that the arguments ask for, if any, and the text for its success."""
     wanted = [name for name in ("knob", "pause", "circuit") if getattr(args, name) is not None]
     if len(wanted) > 1:
@@ -259,12 +253,12 @@ def _change(args: ConfigInput) -> tuple[Command | None, str]:
             none = ", or 0 for no limit" if knob.zero_is_none else ""
             raise ToolError(f"value: is missing; {knob.name} takes {knob.lowest:g} to {knob.highest:g}{none}")
         where = f" for {args.upstream}" if args.upstream else ""
-        return Tune(args.knob, args.value, args.upstream), f"{args.knob} is {args.value:g} now{where}."
+        return cmd.Tune(args.knob, args.value, args.upstream), f"{args.knob} is {args.value:g} now{where}."
     if args.pause is not None:
         said = "Everything is paused: no request starts meanwhile." if args.pause else "Everything is resumed."
-        return PauseAdmissions(args.pause), said
+        return cmd.PauseAdmissions(args.pause), said
     if args.circuit is not None:
-        return SetCircuit(args.circuit, args.lane), f"The circuit is set to {args.circuit}."
+        return cmd.SetCircuit(args.circuit, args.lane), f"The circuit is set to {args.circuit}."
     return None, "Nothing was changed."
 
 

@@ -7,19 +7,19 @@ from collections.abc import Callable
 from hivemind.agent_names import BadName, KnownNames, normalised
 from hivemind.records import replace
 from hivemind.redaction.text import redact
-from hivemind.scheduler import commands as op
+from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.types import TaskSpec
 
-NOTE_LENGTH = op.NOTE_MOST
+NOTE_LENGTH = cmd.NOTE_MOST
 """Most characters of a note, about a task's end too."""
 
 
-def fit_to_show(command: op.Command) -> op.Command:
+def fit_to_show(command: cmd.Command) -> cmd.Command:
     """Return the command with its note as one line without secrets, whoever wrote it. That about a task's end is cut,
     as programs write it; another one that is too long is refused by the scheduler."""
-    if isinstance(command, op.AddNote):
+    if isinstance(command, cmd.AddNote):
         return replace(command, text=_line(command.text))
-    if not isinstance(command, op.FinishTask) or not command.note:
+    if not isinstance(command, cmd.FinishTask) or not command.note:
         return command
     line = _line(command.note)
     return replace(command, note=line if len(line) <= NOTE_LENGTH else line[: NOTE_LENGTH - 1] + "…")
@@ -30,7 +30,7 @@ def _line(text: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in line)
 
 
-def spelled(command: op.Command, names: KnownNames, known: Callable[[str], bool]) -> op.Command:
+def spelled(command: cmd.Command, names: KnownNames, known: Callable[[str], bool]) -> cmd.Command:
     """Return the command with each agent's known spelling; names for which `known` is true are in use, perhaps since an
     earlier version, and stay as they are.
 
@@ -45,23 +45,30 @@ def spelled(command: op.Command, names: KnownNames, known: Callable[[str], bool]
             return found or (names.spelled(normalised(name)) if introduces else name)
         except BadName as error:
             if introduces:
-                raise op.Conflict(str(error), bad_input=True) from None
+                raise cmd.Conflict(str(error), bad_input=True) from None
             return name  # the scheduler rejects it as unknown
 
-    introduces = isinstance(command, op.SetBudget | op.BeginAgent | op.SubmitTasks)
+    introduces = isinstance(command, cmd.SetBudget | cmd.BeginAgent | cmd.SubmitTasks)
     match command:
-        case op.BeginAgent():
+        case cmd.BeginAgent():
             return replace(command, agent=agent(command.agent), parent=command.parent and agent(command.parent))
-        case op.SubmitTasks():
+        case cmd.SubmitTasks():
             for spec in command.tasks:
                 _check(spec.id, known)
                 _check(spec.batch, known)
             return replace(command, tasks=tuple(_with_agent(spec, agent) for spec in command.tasks))
-        case op.SetBudget(agent=None):
+        case cmd.SetBudget(agent=None):
             return command
-        case op.SetPriority() | op.PauseAgent() | op.BoostAgent() | op.StopAgent() | op.CutRequest() | op.EndAgent():
+        case (
+            cmd.SetPriority()
+            | cmd.PauseAgent()
+            | cmd.BoostAgent()
+            | cmd.StopAgent()
+            | cmd.CutRequest()
+            | cmd.EndAgent()
+        ):
             return replace(command, agent=agent(command.agent))
-        case op.SetBudget(agent=str()):
+        case cmd.SetBudget(agent=str()):
             return replace(command, agent=agent(command.agent or ""))
     return command
 
@@ -78,4 +85,4 @@ def _check(name: str, known: Callable[[str], bool]) -> None:
         try:
             normalised(name)
         except BadName as error:
-            raise op.Conflict(str(error), bad_input=True) from None
+            raise cmd.Conflict(str(error), bad_input=True) from None

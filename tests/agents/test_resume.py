@@ -24,17 +24,8 @@ from hivemind.agents.worktrees import Repository, WantedWorktree
 from hivemind.api_types import AgentBudget, BudgetsPart
 from hivemind.cli import client as cli_client
 from hivemind.cli.agents.resume import how_to_raise, standing, used_up
+from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.accounts import Spent
-from hivemind.scheduler.commands import (
-    ClaimTask,
-    FinishTask,
-    PauseAdmissions,
-    PauseAgent,
-    RetryTask,
-    SetBudget,
-    StopAgent,
-    SubmitTasks,
-)
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.types import TaskSpec
 from hivemind.store.checkpoints import folder_in
@@ -103,7 +94,7 @@ async def stage(folder: Path) -> AsyncIterator[Stage]:
 async def test_everybody(tmp_path: Path) -> None:
     """Without a name, requests are taken again."""
     async with stage(tmp_path) as on:
-        on.running.proxy.apply(PauseAdmissions(True), "ann")
+        on.running.proxy.apply(cmd.PauseAdmissions(True), "ann")
         assert await on.resume() == Ran(0, "all requests go on\n", "")
         assert on.running.snapshot().mode == "serving"
 
@@ -142,7 +133,7 @@ async def test_a_budget(tmp_path: Path) -> None:
         assert (refused.code, result["done"], told in result["text"]) == (1, "nothing", True)
         assert result["conversation"] == json.loads(PLAIN_BODY)
         assert len(on.times()) == 1
-        on.running.proxy.apply(SetBudget("alice", 100), "ann")
+        on.running.proxy.apply(cmd.SetBudget("alice", 100), "ann")
         ran = await on.resume("alice")
         assert (ran.code, on.times()[1:]) == (0, ["alice 200 to do"]), ran.err
 
@@ -153,20 +144,22 @@ async def test_its_task(tmp_path: Path) -> None:
     failed, as the command ends."""
     async with stage(tmp_path) as on:
         proxy = on.running.proxy
-        proxy.apply(SubmitTasks((TaskSpec("t", agent="alice", command=("x",)), TaskSpec("next", after=("t",)))), "ann")
+        proxy.apply(
+            cmd.SubmitTasks((TaskSpec("t", agent="alice", command=("x",)), TaskSpec("next", after=("t",)))), "ann"
+        )
 
         def states() -> list[str]:
             return [task.state for task in proxy.snapshot().tasks]
 
-        proxy.apply(ClaimTask("t", "r-1"), "batch")
+        proxy.apply(cmd.ClaimTask("t", "r-1"), "batch")
         await on.crashed("--task", "t")
-        proxy.apply(FinishTask("t", False, "exit code 1"), "batch")
+        proxy.apply(cmd.FinishTask("t", False, "exit code 1"), "batch")
         assert (await on.resume("alice")).code == 1
         assert states() == ["failed", "blocked"]
         (tmp_path / "mended").touch()
-        proxy.apply(RetryTask("t"), "ann")
-        proxy.apply(ClaimTask("t", "r-2"), "batch")
-        proxy.apply(FinishTask("t", False, "stopped", again=True), "batch")
+        proxy.apply(cmd.RetryTask("t"), "ann")
+        proxy.apply(cmd.ClaimTask("t", "r-2"), "batch")
+        proxy.apply(cmd.FinishTask("t", False, "stopped", again=True), "batch")
         assert (await on.resume("alice")).code == 0
         assert (states(), len(on.times())) == (["done", "ready"], 3)
 
@@ -175,7 +168,7 @@ async def test_stopped_by_hand(tmp_path: Path) -> None:
     """An agent that no runner started is let go, and its conversation given back, since nothing can start it."""
     async with stage(tmp_path) as on:
         assert await on.asks("bob") == 200
-        on.running.proxy.apply(StopAgent("bob", True), "ann")
+        on.running.proxy.apply(cmd.StopAgent("bob", True), "ann")
         await until(lambda: any(folder_in(tmp_path / "state").glob("*.json")))  # a thread writes it
         assert await on.asks("bob") == 400
         ran = await on.resume("bob")
@@ -189,7 +182,7 @@ async def test_paused(tmp_path: Path) -> None:
     """It goes on by itself: nothing is started or printed, whatever was kept of it before."""
     async with stage(tmp_path) as on:
         await on.crashed()
-        on.running.proxy.apply(PauseAgent("alice", True), "ann")
+        on.running.proxy.apply(cmd.PauseAgent("alice", True), "ann")
         assert await on.resume("alice") == Ran(0, "", "hivemind: alice goes on\n")
         assert [agent.held for agent in on.running.snapshot().agents] == [False]
         assert len(on.times()) == 1
@@ -201,7 +194,7 @@ async def test_one_that_runs(tmp_path: Path) -> None:
     async with stage(tmp_path) as on:
         process = await on.place.run("--name", "alice", "--", "sh", "-c", "touch begun; sleep 60")
         await until((tmp_path / "begun").exists)
-        on.running.proxy.apply(StopAgent("alice", True), "ann")
+        on.running.proxy.apply(cmd.StopAgent("alice", True), "ann")
         assert await on.resume("alice") == Ran(0, "", "hivemind: alice goes on\n")
         assert await on.resume("alice") == Ran(0, "", "hivemind: alice runs, and nothing holds it\n")
         assert process.returncode is None
@@ -319,7 +312,7 @@ async def test_the_result(tmp_path: Path) -> None:
     async with stage(tmp_path) as on:
         await on.asks("bob")
         assert (await on.resume("bob", "--json")).code == 1
-        on.running.proxy.apply(PauseAgent("bob", True), "ann")
+        on.running.proxy.apply(cmd.PauseAgent("bob", True), "ann")
         released = json.loads((await on.resume("bob", "--json")).out)
         assert (released["done"], released["text"]) == ("released", "bob may go on")
         assert (released["state"]["held"], released["state"]["name"], released["checkpoint"]) == (False, "bob", None)

@@ -21,16 +21,7 @@ from hivemind.api_types import SnapshotPart
 from hivemind.cli.operator.agents import family
 from hivemind.cli.operator.status import as_facts, shown
 from hivemind.records import replace
-from hivemind.scheduler.commands import (
-    BeginAgent,
-    EndAgent,
-    PauseAdmissions,
-    SetBudget,
-    SetCircuit,
-    SetPriority,
-    StopAgent,
-    SubmitTasks,
-)
+from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.store.token_file import Note, note_path, write_note
 from hivemind.world.snapshot import AgentView
@@ -48,8 +39,8 @@ TASKS = (
 async def test_status(tmp_path: Path, golden: Golden) -> None:
     """Mode, address, totals, the pool and every lane, on a screen of eighty columns."""
     async with desk(tmp_path) as at:
-        at.proxy.proxy.apply(SetBudget(None, 2000), "test")
-        at.proxy.proxy.apply(SubmitTasks(TASKS), "test")
+        at.proxy.proxy.apply(cmd.SetBudget(None, 2000), "test")
+        at.proxy.proxy.apply(cmd.SubmitTasks(TASKS), "test")
         stood = await at.does("status")
         facts = json.loads(await at.does("status --json"))
         assert (facts["mode"], facts["address"], facts["totals"]["requests"]) == ("serving", at.proxy.url, 3)
@@ -91,8 +82,8 @@ async def test_status_begins_with_the_verdict(tmp_path: Path) -> None:
     """How it does, why and what ends that; below it what else was found, with what does something about it."""
     async with desk(tmp_path) as at:
         steer = at.proxy.proxy.apply
-        steer(SetCircuit("open"), "test")
-        steer(SetBudget("ann", 1), "test")
+        steer(cmd.SetCircuit("open"), "test")
+        steer(cmd.SetBudget("ann", 1), "test")
         first, second, third, *_ = (await at.does("status")).splitlines()
         lane = at.proxy.snapshot().lanes[0].state.lane
         assert json.loads(await at.does("status --json"))["verdict"]["state"] == "blocked"
@@ -105,12 +96,12 @@ async def test_agents(tmp_path: Path, golden: Golden) -> None:
     """A row each: state, priority, requests, tokens, budget, task and how its process ended; as a tree too."""
     async with desk(tmp_path) as at:
         steer = at.proxy.proxy.apply
-        steer(SetBudget("ann", 1000), "test")
-        steer(SetPriority("bob", Priority.CRITICAL), "test")
+        steer(cmd.SetBudget("ann", 1000), "test")
+        steer(cmd.SetPriority("bob", Priority.CRITICAL), "test")
         for child in ("ann.helper", "ann.other"):
-            steer(BeginAgent(child, parent="ann", task="lint"), "test")
-        steer(BeginAgent("ann.helper.third", parent="ann.helper"), "test")
-        steer(EndAgent("ann.helper", exit_code=-9), "test")
+            steer(cmd.BeginAgent(child, parent="ann", task="lint"), "test")
+        steer(cmd.BeginAgent("ann.helper.third", parent="ann.helper"), "test")
+        steer(cmd.EndAgent("ann.helper", exit_code=-9), "test")
         golden("agents", await at.does("agents"))
         golden("agents_tree", await at.does("agents --tree"))
         golden("agents_narrow", await at.does("agents --tree", COLUMNS="40"))
@@ -144,11 +135,11 @@ async def test_some_agents(tmp_path: Path, flags: str, names: list[str], more: i
     async with desk(tmp_path) as at:
         steer = at.proxy.proxy.apply
         for child in ("ann.helper", "ann.other"):
-            steer(BeginAgent(child, parent="ann"), "test")
-        steer(BeginAgent("ann.helper.third", parent="ann.helper"), "test")
-        steer(EndAgent("ann.helper", exit_code=1), "test")
-        steer(BeginAgent("bob"), "test")
-        steer(StopAgent("bob", stopped=True), "test")
+            steer(cmd.BeginAgent(child, parent="ann"), "test")
+        steer(cmd.BeginAgent("ann.helper.third", parent="ann.helper"), "test")
+        steer(cmd.EndAgent("ann.helper", exit_code=1), "test")
+        steer(cmd.BeginAgent("bob"), "test")
+        steer(cmd.StopAgent("bob", stopped=True), "test")
         table, told = await at.run(f"agents {flags}"), await at.run(f"agents {flags} --json")
     assert (table.code, told.code) == (0, 0)
     assert table.err == told.err == (f"hivemind: {more} more, which --limit leaves out\n" if more else "")
@@ -163,7 +154,7 @@ async def test_tasks(tmp_path: Path, golden: Golden) -> None:
     """A row each, what it waits for, and why it stands where it does; one batch or all."""
     async with desk(tmp_path) as at:
         assert await at.does("tasks --batch n") == "no tasks in batch n\n"
-        at.proxy.proxy.apply(SubmitTasks(TASKS), "test")
+        at.proxy.proxy.apply(cmd.SubmitTasks(TASKS), "test")
         golden("tasks", await at.does("tasks"))
         golden("tasks_narrow", await at.does("tasks", COLUMNS="40"))
         assert await at.does("tasks list") == await at.does("tasks")
@@ -183,7 +174,7 @@ async def test_nobody_yet(tmp_path: Path) -> None:
 async def test_a_pipe_gets_everything(tmp_path: Path) -> None:
     """Without a terminal and a width nothing is cut or left out, and nothing is coloured."""
     async with desk(tmp_path) as at:
-        at.proxy.proxy.apply(SubmitTasks((TaskSpec("x" * 80, after=()), TaskSpec("y", after=("x" * 80,)))), "test")
+        at.proxy.proxy.apply(cmd.SubmitTasks((TaskSpec("x" * 80, after=()), TaskSpec("y", after=("x" * 80,)))), "test")
         shown = await at.does("tasks", COLUMNS="")
         assert shown.count("x" * 80) == 2
         assert "\x1b" not in shown
@@ -283,10 +274,10 @@ async def test_one_line(tmp_path: Path) -> None:
     """The state, in trouble its cause and its end, and what flows."""
     async with desk(tmp_path) as at:
         assert re.fullmatch(r"HEALTHY 0/\d+ in flight, 0 waiting(, \$[\d.]+/h)?\n", await at.does("status --line"))
-        at.proxy.proxy.apply(PauseAdmissions(True), "test")
+        at.proxy.proxy.apply(cmd.PauseAdmissions(True), "test")
         assert (await at.does("status --line")).startswith("PAUSED nothing new is sent, until you resume; 0/")
-        at.proxy.proxy.apply(PauseAdmissions(False), "test")
-        at.proxy.proxy.apply(SetCircuit("open"), "test")
+        at.proxy.proxy.apply(cmd.PauseAdmissions(False), "test")
+        at.proxy.proxy.apply(cmd.SetCircuit("open"), "test")
         text = await at.does("status --line")
         assert re.match(r"(DEGRADED|BLOCKED) .*circuit forced open", text)
         assert text.count("\n") == 1

@@ -13,17 +13,7 @@ import httpx
 from world.kit import arrived, finished, granted, sampled, state, told
 
 from hivemind import __version__
-from hivemind.api_types import (
-    About,
-    BudgetsPart,
-    ClaimRequest,
-    PlaceRelease,
-    PlaceRequest,
-    PlaceResponse,
-    RunUsage,
-    TaskClaim,
-    TaskState,
-)
+from hivemind import api_types as api
 from hivemind.control.app import control_app
 from hivemind.control.proof import API, PATH, proof
 from hivemind.control.rights import OPERATOR, Principal, Rights
@@ -123,13 +113,13 @@ class FakeProxy:
     async def settled(self) -> None:
         """It keeps nothing."""
 
-    def about(self) -> About:
-        return About(RUN, __version__, "", (), False, 0, False, None)
+    def about(self) -> api.About:
+        return api.About(RUN, __version__, "", (), False, 0, False, None)
 
-    def tasks(self, batch: str | None, *, running: bool = False) -> tuple[TaskState, ...]:
+    def tasks(self, batch: str | None, *, running: bool = False) -> tuple[api.TaskState, ...]:
         return ()
 
-    def budgets(self, agent: str | None) -> BudgetsPart:
+    def budgets(self, agent: str | None) -> api.BudgetsPart:
         raise Rejected("it has no agents")
 
     def spelling(self, name: str) -> str:
@@ -144,14 +134,14 @@ class FakeProxy:
     async def apply_anywhere(self, command: Command, who: str) -> None:
         self.apply(command, f"{who}, anywhere")
 
-    def claim(self, wanted: ClaimRequest, who: str) -> TaskClaim:
-        return TaskClaim(None, 0, 0)
+    def claim(self, wanted: api.ClaimRequest, who: str) -> api.TaskClaim:
+        return api.TaskClaim(None, 0, 0)
 
-    def place(self, wanted: PlaceRequest, who: str) -> PlaceResponse:
+    def place(self, wanted: api.PlaceRequest, who: str) -> api.PlaceResponse:
         raise Rejected("it has no places")
 
-    async def leave(self, ended: PlaceRelease, who: str) -> RunUsage:
-        return RunUsage(0, 0.0, 0, None)
+    async def leave(self, ended: api.PlaceRelease, who: str) -> api.RunUsage:
+        return api.RunUsage(0, 0.0, 0, None)
 
     def is_below(self, run: str, name: str) -> bool:
         """None has."""

@@ -15,7 +15,6 @@ from proxy.kit import Hang, Play, Running, between, client
 from proxy.wire import ANSWER, HELLO, MESSAGE_START, PLAIN_BODY, SSE, STREAM_BODY, chunk, head
 
 from hivemind.api_types import PlaceRelease, PlaceRequest
-from hivemind.host import checkpointing
 from hivemind.scheduler.commands import Drain, SetBudget, StopAgent, SubmitTasks
 from hivemind.scheduler.types import TaskSpec
 from hivemind.store.checkpoints import ClientSession, Found, conversation, latest, listed
@@ -153,7 +152,7 @@ async def test_all_that_a_pool_cuts_off(tmp_path: Path) -> None:
 async def test_a_pool_of_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many agents a pool cuts off, the folder is searched for what is too old once they are written."""
     pruned: list[set[str]] = []
-    monkeypatch.setattr(checkpointing, "prune", lambda folder, newest, keep: pruned.append(set(newest)))
+    monkeypatch.setattr("hivemind.store.checkpoints.prune", lambda folder, newest, keep: pruned.append(set(newest)))
     async with between([ANSWER], keep_in=tmp_path, rpm=100_000) as (proxy, _):
         agents = [f"a{number}" for number in range(12)]
         for agent in agents:

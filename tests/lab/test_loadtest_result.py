@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from lab.loadtest_kit import USED, request
 
+from hivemind.lab.loadtest import result
 from hivemind.lab.loadtest.requests import RequestResult, Sent
-from hivemind.lab.loadtest.result import (
-    CostEstimate,
-    Lateness,
-    estimate,
-    late_line,
-    recorded_totals,
-    sent_totals,
-    table,
-)
 from hivemind.scheduler.types import Usage
 
 RESULTS = (
@@ -28,8 +20,8 @@ REQUESTS = [request(number, float(number), recorded=course) for number, course i
 
 def test_both_sides_are_counted_alike() -> None:
     """The same courses at the same times come to the same figures."""
-    then = recorded_totals(REQUESTS)
-    now = sent_totals([Sent(each, each.recorded, each.at_s - 1.0, 0.0, False) for each in REQUESTS])
+    then = result.recorded_totals(REQUESTS)
+    now = result.sent_totals([Sent(each, each.recorded, each.at_s - 1.0, 0.0, False) for each in REQUESTS])
     assert then == now
     assert (then.requests, then.answered, then.uncounted) == (5, 2, 1)
     assert then.statuses == {"200": 3, "429": 1, "none": 1}
@@ -39,12 +31,12 @@ def test_both_sides_are_counted_alike() -> None:
 
 def test_times_are_of_what_was_answered() -> None:
     """A fast refusal is no fast answer; tokens count whatever became of them."""
-    side = recorded_totals(REQUESTS)
+    side = result.recorded_totals(REQUESTS)
     assert (side.first_p50_s, side.first_p95_s, side.took_p50_s, side.took_p95_s) == (0.5, 1.5, 1.0, 3.0)
     assert (side.input_tokens, side.output_tokens) == (120, 45)
-    nothing = recorded_totals(REQUESTS[3:])
+    nothing = result.recorded_totals(REQUESTS[3:])
     assert (nothing.first_p50_s, nothing.took_p95_s) == (None, None)
-    assert sent_totals([]).requests == 0
+    assert result.sent_totals([]).requests == 0
 
 
 def test_what_it_will_take_is_estimated() -> None:
@@ -58,18 +50,18 @@ def test_what_it_will_take_is_estimated() -> None:
         request(2, model="known", size_chars=800, max_output_tokens=16, recorded=RESULTS[3]),
         request(3, model="other", size_chars=800, max_output_tokens=None, recorded=RESULTS[3]),
     ]
-    assert estimate(requests, "generic", price) == CostEstimate(500, 312, 0.356, 456)
-    assert estimate(requests, "openai", price) == CostEstimate(500, 312, None, 812)
-    assert str(CostEstimate(500, 312, 0.356, 456)) == (
+    assert result.estimate(requests, "generic", price) == result.CostEstimate(500, 312, 0.356, 456)
+    assert result.estimate(requests, "openai", price) == result.CostEstimate(500, 312, None, 812)
+    assert str(result.CostEstimate(500, 312, 0.356, 456)) == (
         "about 500 tokens in and 312 out, $0.36, and 456 tokens of unknown price"
     )
-    assert str(CostEstimate(500, 312, None, 812)) == "about 500 tokens in and 312 out, of unknown price"
+    assert str(result.CostEstimate(500, 312, None, 812)) == "about 500 tokens in and 312 out, of unknown price"
 
 
 def test_the_table_shows_what_changed() -> None:
     """Statuses and errors of either side; the recorded times of sending are divided by the speed."""
-    then, now = recorded_totals(REQUESTS[:2]), recorded_totals(REQUESTS)
-    rows = [line.split("  ") for line in table(then, now, 2.0, None)]
+    then, now = result.recorded_totals(REQUESTS[:2]), result.recorded_totals(REQUESTS)
+    rows = [line.split("  ") for line in result.table(then, now, 2.0, None)]
     cells = {row[0]: [each.strip() for each in row[1:] if each.strip()] for row in rows}
     assert cells["answered"] == ["2", "2"]
     assert cells["no answer"] == ["0", "1", "+1"]
@@ -81,5 +73,5 @@ def test_the_table_shows_what_changed() -> None:
 
 def test_who_lags_is_told() -> None:
     """A load that was less than it was meant to be isn't passed off as one."""
-    assert late_line(Lateness(0.001, 0.04, 2.0)) == "sent late: p50 1 ms, p95 40 ms, longest 2 s"
-    assert "so the load was less" in late_line(Lateness(0.001, 0.06, 0.1))
+    assert result.late_line(result.Lateness(0.001, 0.04, 2.0)) == "sent late: p50 1 ms, p95 40 ms, longest 2 s"
+    assert "so the load was less" in result.late_line(result.Lateness(0.001, 0.06, 0.1))

@@ -18,16 +18,6 @@ from proxy.kit import HANGS_S, Hang, Raw, between, raw, request
 from proxy.wire import ANSWER, PLAIN_BODY
 
 from hivemind.proxy import file_limit
-from hivemind.proxy.file_limit import (
-    MOST_UNFINISHED,
-    SPARED_AFTER_S,
-    WANTED,
-    AcceptFilter,
-    ConnectionLimit,
-    Spare,
-    open_file_limit,
-    raise_limit,
-)
 
 FILES = 64
 PROGRAM = """
@@ -119,12 +109,12 @@ async def test_more_clients_than_files(loop: str, tmp_path: Path) -> None:
 async def test_one_connection_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is told so, or closed where not even that is possible."""
     async with between([ANSWER]) as (proxy, _):
-        monkeypatch.setattr(ConnectionLimit, "surplus", lambda *_: 1)
+        monkeypatch.setattr(file_limit.ConnectionLimit, "surplus", lambda *_: 1)
         async with raw(proxy.port) as direct:
             status, headers = await direct.head()
             assert (status, b"open files" in await direct.body(headers)) == (503, True)
             assert await direct.rest() == b""
-        monkeypatch.setattr(ConnectionLimit, "is_exhausted", lambda *_, **__: True)
+        monkeypatch.setattr(file_limit.ConnectionLimit, "is_exhausted", lambda *_, **__: True)
         async with raw(proxy.port) as direct:
             assert await direct.rest() == b""
 
@@ -152,7 +142,7 @@ async def test_two_thousand_idle_connections(sent: bytes, tmp_path: Path) -> Non
         served.set()
         while (await _ask(port, served))[0] != 200:  # noqa: ASYNC110 - it is another process, which accepts in order
             await asyncio.sleep(0.01)
-        await asyncio.sleep(3 * max(SPARED_AFTER_S.values()) * 0.2)  # until all of them may be spared
+        await asyncio.sleep(3 * max(file_limit.SPARED_AFTER_S.values()) * 0.2)  # until all of them may be spared
         answers = await asyncio.gather(*(_ask(port, served) for _ in range(100)))
         assert [status for status, _ in answers] == [200] * 100
         process.terminate()
@@ -172,7 +162,7 @@ async def test_two_thousand_idle_connections(sent: bytes, tmp_path: Path) -> Non
 )
 async def test_idle_connections_make_room(kind: str, told: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a client has sent that is no request, the oldest such connection ends, and the new client is served."""
-    monkeypatch.setattr(file_limit, "SPARED_AFTER_S", dict.fromkeys(Spare, 0.0))
+    monkeypatch.setattr(file_limit, "SPARED_AFTER_S", dict.fromkeys(file_limit.Spare, 0.0))
     monkeypatch.setattr(file_limit, "SEARCH_EVERY_S", 0.0)
     async with contextlib.AsyncExitStack() as stack:
         proxy, upstream = await stack.enter_async_context(between([Hang()], max_connections=3))
@@ -195,15 +185,15 @@ async def test_idle_connections_make_room(kind: str, told: bytes, monkeypatch: p
 def test_which_connection_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one with the best reason, of these the oldest; none of which the client may still be about to send."""
     monkeypatch.setattr(file_limit, "open_file_limit", lambda: 400)
-    limit = ConnectionLimit()
+    limit = file_limit.ConnectionLimit()
     kept, unused, newer, slow, needed = (
-        End(Spare.KEPT, 1.0),
-        End(Spare.UNUSED, 3.0),
-        End(Spare.UNUSED, 4.0),
-        End(Spare.SLOW, 0.0),
+        End(file_limit.Spare.KEPT, 1.0),
+        End(file_limit.Spare.UNUSED, 3.0),
+        End(file_limit.Spare.UNUSED, 4.0),
+        End(file_limit.Spare.SLOW, 0.0),
         End(),
     )
-    recent = End(Spare.UNUSED, 9.9)
+    recent = End(file_limit.Spare.UNUSED, 9.9)
     everything = [needed, slow, kept, newer, recent, unused]
     order = []
     while limit.make_room(everything, 1, 10.0):
@@ -216,7 +206,7 @@ def test_which_connection_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_most_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     """One more than the setting allows gets a 503; once another is gone, the next is served."""
-    monkeypatch.setattr(file_limit, "SPARED_AFTER_S", dict.fromkeys(Spare, math.inf))
+    monkeypatch.setattr(file_limit, "SPARED_AFTER_S", dict.fromkeys(file_limit.Spare, math.inf))
     async with between([ANSWER], max_connections=2) as (proxy, _), raw(proxy.port) as one:
         async with raw(proxy.port) as two:
             for direct in (one, two):
@@ -259,13 +249,13 @@ def test_how_many_may_be_without_a_complete_request(monkeypatch: pytest.MonkeyPa
     """As many as there may be connections, at most some thousands, unless a setting says otherwise."""
     for files, most, most_unfinished, expected in (
         (400, 0, 0, 300),
-        (WANTED, 0, 0, MOST_UNFINISHED),
-        (None, 0, 0, MOST_UNFINISHED),
+        (file_limit.WANTED, 0, 0, file_limit.MOST_UNFINISHED),
+        (None, 0, 0, file_limit.MOST_UNFINISHED),
         (400, 10, 0, 10),
         (400, 10, 7, 7),
     ):
         monkeypatch.setattr(file_limit, "open_file_limit", lambda files=files: files)
-        limit = ConnectionLimit(most, most_unfinished)
+        limit = file_limit.ConnectionLimit(most, most_unfinished)
         ends = [End() for _ in range(expected + 1)]
         for each in ends:
             limit.begin(each)
@@ -275,11 +265,11 @@ def test_how_many_may_be_without_a_complete_request(monkeypatch: pytest.MonkeyPa
 class End:
     """A connection."""
 
-    def __init__(self, spare: Spare | None = None, since: float = 0.0) -> None:
+    def __init__(self, spare: file_limit.Spare | None = None, since: float = 0.0) -> None:
         self.given_up = False
         self._spare = None if spare is None else (spare, since)
 
-    def spare(self) -> tuple[Spare, float] | None:
+    def spare(self) -> tuple[file_limit.Spare, float] | None:
         return self._spare
 
     def give_up(self) -> None:
@@ -314,13 +304,15 @@ def test_the_limit_is_raised() -> None:
     """As far as the system allows, and no further than is of use."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
-    raise_limit()
-    assert open_file_limit() == (WANTED if hard == resource.RLIM_INFINITY else min(hard, WANTED))
+    file_limit.raise_limit()
+    assert file_limit.open_file_limit() == (
+        file_limit.WANTED if hard == resource.RLIM_INFINITY else min(hard, file_limit.WANTED)
+    )
 
 
 def test_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     """A crowd that stays is told again, but not for each connection."""
-    crowd = ConnectionLimit()
+    crowd = file_limit.ConnectionLimit()
     for now in (0.0, 1.0, 59.0, 60.5, 61.0):
         crowd.log_full(48, now)
     assert len(caplog.records) == 2
@@ -328,7 +320,7 @@ def test_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_what_asyncio_says_of_it() -> None:
     """Its thousands of lines become one a minute; others of its lines stay."""
-    sieve = AcceptFilter()
+    sieve = file_limit.AcceptFilter()
     lines = []
     for seconds in (0.0, 0.1, 30.0, 61.0):
         record = logging.makeLogRecord({"msg": "socket.accept() out of system resource\nsocket: x", "created": seconds})

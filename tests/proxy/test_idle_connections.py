@@ -12,17 +12,7 @@ import uvicorn
 from proxy.by_hand import Clock, Wire
 from uvicorn.server import ServerState
 
-from hivemind.proxy.server_protocol import (
-    BODY_WINDOW_S,
-    HEAD_S,
-    LINGER_BYTES,
-    LINGER_S,
-    MAX_AHEAD,
-    MAX_PIPELINED,
-    MIN_BODY_RATE,
-    WRITE_STALL_S,
-    ClientProtocol,
-)
+from hivemind.proxy import server_protocol
 
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 
@@ -36,7 +26,7 @@ def post(size: int, body: bytes = b"") -> bytes:
 class Connection:
     """A protocol on a wire and a clock of the test's."""
 
-    it: ClientProtocol
+    it: server_protocol.ClientProtocol
     clock: Clock
     wire: Wire
     answers: asyncio.Event
@@ -77,11 +67,11 @@ async def connection() -> AsyncIterator[Connection]:
             await send({"type": "http.response.body", "body": b"hi"})
 
     config = uvicorn.Config(
-        hello, http=ClientProtocol, ws="none", lifespan="off", log_config=None, timeout_keep_alive=75
+        hello, http=server_protocol.ClientProtocol, ws="none", lifespan="off", log_config=None, timeout_keep_alive=75
     )
     config.load()
     clock, wire = Clock(asyncio.get_running_loop()), Wire()
-    made = ClientProtocol(config, ServerState(), {}, cast(asyncio.AbstractEventLoop, clock))
+    made = server_protocol.ClientProtocol(config, ServerState(), {}, cast(asyncio.AbstractEventLoop, clock))
     made.connection_made(wire)
     yield Connection(made, clock, wire, answers)
     for task in made.tasks:
@@ -100,12 +90,12 @@ async def test_a_client_that_stops_reading_is_dropped(connection: Connection) ->
     connection.hold(GET)
     for _ in range(2):
         connection.it.pause_writing()
-        connection.clock.pass_time(WRITE_STALL_S - 1)
+        connection.clock.pass_time(server_protocol.WRITE_STALL_S - 1)
         connection.it.resume_writing()
-    connection.clock.pass_time(2 * WRITE_STALL_S)
+    connection.clock.pass_time(2 * server_protocol.WRITE_STALL_S)
     assert not connection.wire.closed
     connection.it.pause_writing()
-    connection.clock.pass_time(WRITE_STALL_S + 1)
+    connection.clock.pass_time(server_protocol.WRITE_STALL_S + 1)
     assert connection.wire.closed
 
 
@@ -152,13 +142,13 @@ async def test_half_a_head(connection: Connection) -> None:
     await connection.receive(GET)
     connection.clock.pass_time(70)
     await connection.receive(b"GET /")
-    for _ in range(int(HEAD_S) - 1):
+    for _ in range(int(server_protocol.HEAD_S) - 1):
         connection.clock.pass_time(1)
         await connection.receive(b"a")
     assert connection.statuses() == [200]
     connection.clock.pass_time(1)
     assert (connection.statuses(), connection.wire.ended, connection.wire.closed) == ([200, 408], True, False)
-    connection.clock.pass_time(LINGER_S)
+    connection.clock.pass_time(server_protocol.LINGER_S)
     assert connection.wire.closed
 
 
@@ -166,7 +156,7 @@ async def test_half_a_body(connection: Connection) -> None:
     """A body that doesn't come on is waited for no longer, and its request is told that its client left."""
     await connection.receive(GET)
     connection.hold(post(5, b"ab"))
-    connection.clock.pass_time(BODY_WINDOW_S - 1)
+    connection.clock.pass_time(server_protocol.BODY_WINDOW_S - 1)
     assert connection.statuses() == [200]
     connection.clock.pass_time(1)
     await connection.answered()
@@ -175,10 +165,10 @@ async def test_half_a_body(connection: Connection) -> None:
 
 async def test_a_slow_body(connection: Connection) -> None:
     """One that comes on at a modest rate may take all the time that it needs."""
-    seconds = int(BODY_WINDOW_S) * 10
-    connection.hold(post(MIN_BODY_RATE * seconds))
+    seconds = int(server_protocol.BODY_WINDOW_S) * 10
+    connection.hold(post(server_protocol.MIN_BODY_RATE * seconds))
     for _ in range(seconds):
-        connection.it.data_received(b"x" * MIN_BODY_RATE)
+        connection.it.data_received(b"x" * server_protocol.MIN_BODY_RATE)
         connection.clock.pass_time(1)
         await asyncio.sleep(0)
     await connection.answered()
@@ -188,8 +178,8 @@ async def test_a_slow_body(connection: Connection) -> None:
 async def test_a_body_slower_than_that(connection: Connection) -> None:
     """One that drips isn't waited for, though it comes on."""
     connection.hold(post(900_000))
-    for _ in range(int(BODY_WINDOW_S)):
-        connection.it.data_received(b"x" * (MIN_BODY_RATE // 2))
+    for _ in range(int(server_protocol.BODY_WINDOW_S)):
+        connection.it.data_received(b"x" * (server_protocol.MIN_BODY_RATE // 2))
         connection.clock.pass_time(1)
         await asyncio.sleep(0)
     assert connection.statuses() == [408]
@@ -199,14 +189,14 @@ async def test_a_body_that_is_not_read_is_not_late(connection: Connection) -> No
     """While nobody here reads, the client can't send."""
     connection.hold(post(900_000, b"x" * 100_000))
     assert not connection.wire.reading
-    connection.clock.pass_time(10 * BODY_WINDOW_S)
+    connection.clock.pass_time(10 * server_protocol.BODY_WINDOW_S)
     assert connection.wire.sent == b""
 
 
 async def test_half_a_request_behind_another(connection: Connection) -> None:
     """Its time runs as well, and its refusal comes after the answer that is due."""
     connection.hold(GET + GET[:10])
-    connection.clock.pass_time(HEAD_S)
+    connection.clock.pass_time(server_protocol.HEAD_S)
     assert connection.wire.sent == b""
     await connection.answered()
     assert connection.statuses() == [200, 408]
@@ -216,12 +206,12 @@ async def test_what_follows_a_last_answer_is_bounded(connection: Connection) -> 
     """A client that goes on and on after it was refused isn't read any more, and is cut off after a while: cut off at
     once, it would lose the answer."""
     await connection.receive(b"nonsense\r\n\r\n")
-    for _ in range(LINGER_BYTES // 65_536):
+    for _ in range(server_protocol.LINGER_BYTES // 65_536):
         await connection.receive(b"x" * 65_536)
     assert connection.wire.reading
     await connection.receive(b"x" * 65_536)
     assert (connection.wire.reading, connection.wire.closed, connection.statuses()) == (False, False, [400])
-    connection.clock.pass_time(LINGER_S + 1)
+    connection.clock.pass_time(server_protocol.LINGER_S + 1)
     assert connection.wire.closed
 
 
@@ -233,7 +223,7 @@ async def test_requests_ahead_are_read_on(connection: Connection) -> None:
         connection.hold(ahead)
         assert connection.wire.reading
     await connection.answered()
-    assert connection.statuses() == [200] * (1 + MAX_AHEAD // len(ahead)) + [503]
+    assert connection.statuses() == [200] * (1 + server_protocol.MAX_AHEAD // len(ahead)) + [503]
     assert connection.wire.ended
 
 
@@ -241,7 +231,7 @@ async def test_many_small_requests_ahead(connection: Connection) -> None:
     """Their number is bounded too, even where they come at once."""
     connection.hold(GET * 1000)
     await connection.answered()
-    assert connection.statuses() == [200] * (1 + MAX_PIPELINED) + [503]
+    assert connection.statuses() == [200] * (1 + server_protocol.MAX_PIPELINED) + [503]
 
 
 async def test_pipelining_goes_on_and_on(connection: Connection) -> None:
@@ -265,7 +255,7 @@ async def test_an_answer_before_the_end_of_the_body(connection: Connection) -> N
     connection.it.cycle.answer(413, [], b"no")
     assert b"connection: close" in connection.wire.sent
     assert (connection.wire.ended, connection.wire.closed) == (True, False)
-    connection.clock.pass_time(LINGER_S)
+    connection.clock.pass_time(server_protocol.LINGER_S)
     assert connection.wire.closed
 
 

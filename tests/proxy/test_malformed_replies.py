@@ -7,34 +7,22 @@ import gc
 from collections.abc import Iterator
 
 import pytest
+from proxy import wire
 from proxy.kit import Close, Hang, Play, Reset, between, raw, request
-from proxy.wire import (
-    ANSWER,
-    BLOCK_START,
-    HELLO,
-    MESSAGE_START,
-    PLAIN_BODY,
-    SSE,
-    STREAM,
-    STREAM_BODY,
-    chunk,
-    head,
-    http,
-)
 
-CONTENT = head(SSE) + chunk(MESSAGE_START + BLOCK_START + HELLO)
+CONTENT = wire.head(wire.SSE) + wire.chunk(wire.MESSAGE_START + wire.BLOCK_START + wire.HELLO)
 ENDS: dict[str, tuple[Play, bytes, str]] = {
-    "answered": ([ANSWER], PLAIN_BODY, ""),
-    "streamed": ([STREAM], STREAM_BODY, ""),
-    "refused": ([http(400, b"{}")], PLAIN_BODY, ""),
-    "reset before the head": ([Reset()], PLAIN_BODY, ""),
-    "closed before the head": ([Close()], STREAM_BODY, ""),
-    "cut in the prelude": ([head(SSE) + chunk(MESSAGE_START), Reset()], STREAM_BODY, ""),
-    "cut in the stream": ([CONTENT, Reset()], STREAM_BODY, ""),
-    "cut in a whole answer": ([ANSWER[:-5], Close()], PLAIN_BODY, ""),
-    "not HTTP": ([b"nonsense\r\n\r\n"], PLAIN_BODY, ""),
-    "left while it waits": ([Hang()], PLAIN_BODY, "waiting"),
-    "left in the stream": ([CONTENT, Hang()], STREAM_BODY, "streaming"),
+    "answered": ([wire.ANSWER], wire.PLAIN_BODY, ""),
+    "streamed": ([wire.STREAM], wire.STREAM_BODY, ""),
+    "refused": ([wire.http(400, b"{}")], wire.PLAIN_BODY, ""),
+    "reset before the head": ([Reset()], wire.PLAIN_BODY, ""),
+    "closed before the head": ([Close()], wire.STREAM_BODY, ""),
+    "cut in the prelude": ([wire.head(wire.SSE) + wire.chunk(wire.MESSAGE_START), Reset()], wire.STREAM_BODY, ""),
+    "cut in the stream": ([CONTENT, Reset()], wire.STREAM_BODY, ""),
+    "cut in a whole answer": ([wire.ANSWER[:-5], Close()], wire.PLAIN_BODY, ""),
+    "not HTTP": ([b"nonsense\r\n\r\n"], wire.PLAIN_BODY, ""),
+    "left while it waits": ([Hang()], wire.PLAIN_BODY, "waiting"),
+    "left in the stream": ([CONTENT, Hang()], wire.STREAM_BODY, "streaming"),
 }
 
 

@@ -6,18 +6,7 @@ import pytest
 from scheduler.driving import Hands, failure, lane_config
 
 from hivemind.proxy.client_side import text_of
-from hivemind.scheduler.commands import (
-    CancelTask,
-    ClaimTask,
-    FinishTask,
-    ForgetTasks,
-    PauseAgent,
-    RetryTask,
-    SetPriority,
-    SetTaskPriority,
-    StopAgent,
-    SubmitTasks,
-)
+from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.events import Commanded, TaskAdded, TaskChanged, TaskForgotten
 from hivemind.scheduler.explain import lane_state
 from hivemind.scheduler.ticket import Refusal, Ticket, TicketState
@@ -30,7 +19,7 @@ def spec(name: str, *after: str, **about: object) -> TaskSpec:
 
 def hands_on(*specs: TaskSpec, slots: int = 9) -> Hands:
     hands = Hands(lane_config(slots=slots))
-    hands.apply(SubmitTasks(specs))
+    hands.apply(cmd.SubmitTasks(specs))
     return hands
 
 
@@ -45,8 +34,8 @@ def gates(hands: Hands) -> list[str]:
 def end(hands: Hands, task: str, *, ok: bool = True) -> None:
     """It runs, if it doesn't yet, and ends."""
     if state(hands, task) == "ready":
-        hands.apply(ClaimTask(task, "r"))
-    hands.apply(FinishTask(task, ok, "" if ok else "exit code 1"))
+        hands.apply(cmd.ClaimTask(task, "r"))
+    hands.apply(cmd.FinishTask(task, ok, "" if ok else "exit code 1"))
 
 
 def said(ticket: Ticket) -> str:
@@ -64,7 +53,7 @@ def test_requests_of_a_task_that_is_not_eligible_are_held(known_before: bool) ->
     hands = Hands(lane_config(slots=2))
     if known_before:
         hands.leave(hands.arrive("b"))
-    hands.apply(SubmitTasks((spec("a"), spec("b", "a"))))
+    hands.apply(cmd.SubmitTasks((spec("a"), spec("b", "a"))))
     held = [hands.arrive("b") for _ in range(2)]
     assert {ticket.state for ticket in held} == {TicketState.QUEUED}
     assert gates(hands) == ["dependency", "dependency"]
@@ -81,7 +70,7 @@ def test_requests_that_wait_already_are_held_when_the_task_comes() -> None:
     """Requests in flight go on."""
     hands = Hands(lane_config(slots=1))
     in_flight, waiting = hands.arrive("b"), hands.arrive("b")
-    hands.apply(SubmitTasks((spec("a"), spec("b", "a"))))
+    hands.apply(cmd.SubmitTasks((spec("a"), spec("b", "a"))))
     hands.succeed(in_flight)
     assert (waiting.state, gates(hands)) == (TicketState.QUEUED, ["dependency"])
 
@@ -116,7 +105,7 @@ def test_an_agent_with_one_task_that_may_start_is_not_held_by_another() -> None:
     hands = hands_on(spec("first", agent="bob"), spec("second", "first", agent="bob"), spec("third", "second"))
     assert hands.arrive("bob").state is TicketState.IN_FLIGHT
     end(hands, "first")
-    hands.apply(CancelTask("second"))
+    hands.apply(cmd.CancelTask("second"))
     assert hands.arrive("bob").state is TicketState.IN_FLIGHT
 
 
@@ -124,11 +113,11 @@ def test_a_paused_agent_stays_so_when_its_task_may_start() -> None:
     """Each reason holds by itself, and the operator's is shown first."""
     hands = hands_on(spec("a"), spec("b", "a"))
     ticket = hands.arrive("b")
-    hands.apply(PauseAgent("b", True))
+    hands.apply(cmd.PauseAgent("b", True))
     assert gates(hands) == ["held"]
     end(hands, "a")
     assert ticket.waiting
-    hands.apply(PauseAgent("b", False))
+    hands.apply(cmd.PauseAgent("b", False))
     assert hands.granted == [ticket]
 
 
@@ -138,7 +127,7 @@ def test_between_two_attempts_it_is_held_as_well() -> None:
     ticket = hands.arrive("b")
     hands.lane.retries.failure_share = 1.0
     hands.fail(ticket, failure(FailureKind.SERVER_ERROR))
-    hands.apply(SubmitTasks((spec("a"), spec("b", "a"))))
+    hands.apply(cmd.SubmitTasks((spec("a"), spec("b", "a"))))
     assert gates(hands) == ["dependency"]
     hands.wait(60.0)
     assert gates(hands) == ["dependency"]
@@ -166,7 +155,7 @@ def test_who_is_turned_away_starts_nothing() -> None:
     """Its task is there for when it may ask again."""
     hands = hands_on(spec("a"))
     hands.scheduler.meet("a", 0.0)
-    hands.apply(StopAgent("a", True))
+    hands.apply(cmd.StopAgent("a", True))
     assert hands.arrive("a").refusal is not None
     assert state(hands, "a") == "ready"
 
@@ -183,7 +172,7 @@ def test_requests_of_a_blocked_task_are_refused() -> None:
     assert said(waiting) == said(hands.arrive("c")) == expected
     assert said(hands.arrive("b")) == expected.replace("task c", "task b")
     assert hands.lane.queue.waiting == 0
-    hands.apply(RetryTask("a"))
+    hands.apply(cmd.RetryTask("a"))
     again = hands.arrive("b")
     assert again.waiting
     end(hands, "a")
@@ -200,14 +189,14 @@ def test_requests_of_a_skipped_task_are_refused() -> None:
         == said(hands.arrive("bob"))
         == "task s was skipped, because a failed; it may ask once that is mended"
     )
-    hands.apply(SubmitTasks((spec("else", agent="bob"),)))
+    hands.apply(cmd.SubmitTasks((spec("else", agent="bob"),)))
     assert hands.arrive("bob").state is TicketState.IN_FLIGHT
     end(hands, "else")
     assert hands.arrive("bob").state is TicketState.IN_FLIGHT
 
 
-@pytest.mark.parametrize("how", [CancelTask("b"), ForgetTasks("night")])
-def test_what_waited_for_a_task_that_is_not_wanted_is_refused(how: CancelTask | ForgetTasks) -> None:
+@pytest.mark.parametrize("how", [cmd.CancelTask("b"), cmd.ForgetTasks("night")])
+def test_what_waited_for_a_task_that_is_not_wanted_is_refused(how: cmd.CancelTask | cmd.ForgetTasks) -> None:
     """Once: who asks on its own account later has no task to wait for."""
     hands = hands_on(spec("a"), spec("b", "a", batch="night"))
     waiting = hands.arrive("b")
@@ -221,7 +210,7 @@ def test_a_task_that_is_cancelled_while_it_runs_refuses_nothing() -> None:
     hands = hands_on(spec("a"), slots=1)
     hands.arrive("a")
     waiting = hands.arrive("a")
-    hands.apply(CancelTask("a"))
+    hands.apply(cmd.CancelTask("a"))
     assert (waiting.refusal, waiting.waiting) == (None, True)
 
 
@@ -235,10 +224,10 @@ def test_an_agent_counts_as_its_task_does() -> None:
     ticket = hands.arrive("a", priority=Priority.HIGH)
     counted = [ticket.priority]
     for command in (
-        SubmitTasks((spec("b", "a", priority=Priority.NORMAL),)),
-        SetTaskPriority("b", Priority.CRITICAL),
-        CancelTask("b"),
-        FinishTask("a", True),
+        cmd.SubmitTasks((spec("b", "a", priority=Priority.NORMAL),)),
+        cmd.SetTaskPriority("b", Priority.CRITICAL),
+        cmd.CancelTask("b"),
+        cmd.FinishTask("a", True),
     ):
         hands.apply(command)
         counted.append(ticket.priority)
@@ -250,8 +239,8 @@ def test_the_operators_word_goes_before_the_tasks() -> None:
     hands = hands_on(spec("a", priority=Priority.LOW), slots=1)
     hands.arrive("x")
     ticket = hands.arrive("a")
-    hands.apply(SetPriority("a", Priority.NORMAL))
-    hands.apply(SetTaskPriority("a", Priority.CRITICAL))
+    hands.apply(cmd.SetPriority("a", Priority.NORMAL))
+    hands.apply(cmd.SetTaskPriority("a", Priority.CRITICAL))
     assert ticket.priority is Priority.NORMAL
 
 
@@ -285,7 +274,7 @@ def test_every_move_is_reported_after_the_command() -> None:
     assert [(each.task, each.state) for each in hands.seen(TaskChanged)[2:]] == [
         ("a", "running"), ("a", "failed"), ("b", "blocked")
     ]  # fmt: skip
-    hands.apply(ForgetTasks("n"))
+    hands.apply(cmd.ForgetTasks("n"))
     assert [event.task for event in hands.seen(TaskForgotten)] == ["a", "b"]
     assert hands.scheduler.take_unsaved().tasks == {"a": None, "b": None}
 
@@ -310,11 +299,11 @@ def test_after_a_restart_tasks_mean_the_same_for_their_agents() -> None:
 def test_a_paused_task_may_start_once_its_window_is_whole() -> None:
     """And with it those that use the same plan, also after a restart; by hand before."""
     hands = hands_on(*(spec(name, command=("x",)) for name in "abcd"), spec("e", "a", command=("x",)))
-    hands.apply(ClaimTask("a", "r"))
-    hands.apply(FinishTask("a", False, "used up", again=True, paused_s=100.0, others=("b", "c", "e", "none")))
+    hands.apply(cmd.ClaimTask("a", "r"))
+    hands.apply(cmd.FinishTask("a", False, "used up", again=True, paused_s=100.0, others=("b", "c", "e", "none")))
     assert [state(hands, name) for name in "abcde"] == ["paused", "paused", "paused", "ready", "waiting"]
     assert [event.paused_s for event in hands.seen(TaskChanged)[-3:]] == [100.0] * 3
-    hands.apply(RetryTask("c"))
+    hands.apply(cmd.RetryTask("c"))
     hands.wait(40.0)
     kept, after = hands.scheduler.take_unsaved(), Hands(lane_config(slots=9))
     after.scheduler.restore((), filter(None, kept.tasks.values()), {}, hands.now, new_run=False)
@@ -332,14 +321,14 @@ def test_a_span_counts_from_when_a_task_is_first_eligible() -> None:
     assert hands.scheduler.tasks["b"].spec.deadline == 0
     end(hands, "a")
     hands.wait(10.0)
-    hands.apply(ClaimTask("b", "r"))
-    hands.apply(FinishTask("b", False, "exit code 1", again=True))
+    hands.apply(cmd.ClaimTask("b", "r"))
+    hands.apply(cmd.FinishTask("b", False, "exit code 1", again=True))
     kept, after = hands.scheduler.take_unsaved(), Hands(lane_config(slots=9))
     after.scheduler.restore((), filter(None, kept.tasks.values()), {}, hands.now, new_run=False)
     after.scheduler.tasks.epoch = 1000.0
     for each in (hands, after):
         found = [each.scheduler.tasks["b"].spec.deadline]
         for deadline, deadline_s in ((None, 0.0), (0.0, 70.0), (5000.0, 0.0), (0.0, 0.0)):
-            each.apply(SetTaskPriority("b", Priority.HIGH, deadline, deadline_s))
+            each.apply(cmd.SetTaskPriority("b", Priority.HIGH, deadline, deadline_s))
             found.append(each.scheduler.tasks["b"].spec.deadline)
         assert found == [1060.0, 1060.0, 1080.0, 5000.0, 0.0]

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from scheduler.driving import Hands, lane_config
 
-from hivemind.scheduler.commands import (
-    BeginAgent,
-    BoostAgent,
-    PauseAgent,
-    SetBudget,
-    SetPriority,
-    StopAgent,
-    SubmitTasks,
-)
+from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.config import SchedulerConfig
 from hivemind.scheduler.explain import lane_state
 from hivemind.scheduler.ticket import Ticket, TicketState
@@ -44,20 +36,20 @@ def test_only_those_within_the_name_are_parts() -> None:
 def test_a_part_is_one_whoever_becomes_known_first() -> None:
     """Its parent may tell only later who started that one, as after a restart, which reads the oldest first."""
     hands = Hands(lane_config(slots=9))
-    hands.apply(BeginAgent("alice/sub", "bob"))
+    hands.apply(cmd.BeginAgent("alice/sub", "bob"))
     hands.arrive("bob", parent="alice")
     sub = hands.arrive("alice/sub", parent="bob")
     assert sub.agent.lead is hands.scheduler.agents["alice"]
     hands.succeed(sub, Usage(100, 0, 0, 0))
     assert hands.scheduler.agents["alice"].own.ever.tokens == 100
-    hands.apply(PauseAgent("alice", True))
+    hands.apply(cmd.PauseAgent("alice", True))
     assert hands.arrive("alice/sub", parent="bob").state is TicketState.QUEUED
 
 
 def test_parts_count_as_the_agents_own() -> None:
     """A budget of the agent holds for them; one of a part holds for that part alone."""
     hands = Hands(lane_config(slots=9))
-    hands.apply(SetBudget("alice", 100))
+    hands.apply(cmd.SetBudget("alice", 100))
     hands.succeed(hands.arrive("alice/sub", parent="alice"), Usage(100, 0, 0, 0))
     hands.succeed(hands.arrive("bob", parent="alice"), Usage(900, 0, 0, 0))
     for name in ("alice", "alice/sub", "alice/other"):
@@ -66,8 +58,8 @@ def test_parts_count_as_the_agents_own() -> None:
         assert refusal.budget is not None
         assert (refusal.budget.owner, refusal.budget.used_tokens) == ("alice", 100)
     assert hands.arrive("bob").state is TicketState.IN_FLIGHT
-    hands.apply(SetBudget("alice", 1000))
-    hands.apply(SetBudget("alice/sub", 50))
+    hands.apply(cmd.SetBudget("alice", 1000))
+    hands.apply(cmd.SetBudget("alice/sub", 50))
     assert hands.arrive("alice/sub").refusal is not None
     assert hands.arrive("alice").refusal is None
 
@@ -77,7 +69,7 @@ def test_a_process_that_is_adopted_brings_its_parts() -> None:
     hands = Hands(lane_config(slots=9))
     hands.succeed(hands.arrive("alice"), Usage(10, 0, 0, 0))
     hands.succeed(hands.arrive("alice/sub", parent="alice"), Usage(5, 0, 0, 0))
-    hands.apply(BeginAgent("alice", parent="root"))
+    hands.apply(cmd.BeginAgent("alice", parent="root"))
     agents = hands.scheduler.agents
     assert (agents["root"].tree.ever.tokens, agents["root"].own.ever.tokens) == (15, 0)
     assert (agents["alice"].own.ever.tokens, agents["alice/sub"].own.ever.tokens) == (15, 5)
@@ -88,10 +80,10 @@ def test_a_pause_holds_the_parts_too() -> None:
     """And resuming lets all of them go."""
     hands = Hands(lane_config(slots=1))
     busy, sub = hands.arrive("busy"), hands.arrive("alice/sub", parent="alice")
-    hands.apply(PauseAgent("alice", True))
+    hands.apply(cmd.PauseAgent("alice", True))
     hands.succeed(busy)
     assert sub.in_queue
-    hands.apply(PauseAgent("alice", False))
+    hands.apply(cmd.PauseAgent("alice", False))
     assert sub.state is TicketState.IN_FLIGHT
 
 
@@ -99,13 +91,13 @@ def test_a_stop_cuts_the_parts_too() -> None:
     """What they have in flight ends, what comes is refused, until they may ask again; a child goes on."""
     hands, alice, sub, deeper = family()
     bob = hands.arrive("bob", parent="alice")
-    hands.apply(StopAgent("alice", True))
+    hands.apply(cmd.StopAgent("alice", True))
     assert {*hands.ending} == {alice, sub, deeper}
     refusal = hands.arrive("alice/late", parent="alice").refusal
     assert refusal is not None
     assert refusal.reason == "agent_stopped"
     assert bob.refusal is None
-    hands.apply(StopAgent("alice", False))
+    hands.apply(cmd.StopAgent("alice", False))
     assert hands.arrive("alice/late").refusal is None
 
 
@@ -113,24 +105,24 @@ def test_priority_is_the_parts_too() -> None:
     """The operator's, a boost and a task's; what is decided about the part itself goes first."""
     hands = Hands(lane_config(slots=1))
     hands.arrive("busy")
-    hands.apply(SubmitTasks((TaskSpec("alice", Priority.HIGH),)))
-    hands.apply(BeginAgent("alice"))
+    hands.apply(cmd.SubmitTasks((TaskSpec("alice", Priority.HIGH),)))
+    hands.apply(cmd.BeginAgent("alice"))
     sub = hands.arrive("alice/sub", parent="alice", priority=Priority.LOW)
     assert counts(sub) == Priority.HIGH
-    hands.apply(SetPriority("alice", Priority.LOW))
+    hands.apply(cmd.SetPriority("alice", Priority.LOW))
     assert counts(sub) == Priority.LOW
-    hands.apply(BoostAgent("alice", 10.0))
+    hands.apply(cmd.BoostAgent("alice", 10.0))
     assert counts(sub) == Priority.CRITICAL
     hands.wait(11.0)
     assert counts(sub) == Priority.LOW
-    hands.apply(SetPriority("alice/sub", Priority.NORMAL))
+    hands.apply(cmd.SetPriority("alice/sub", Priority.NORMAL))
     assert counts(sub) == Priority.NORMAL
 
 
 def test_requests_of_parts_wait_with_the_task() -> None:
     """They are held while it waits for others, and start it when they ask first."""
     hands = Hands(lane_config(slots=9))
-    hands.apply(SubmitTasks((TaskSpec("first"), TaskSpec("alice", after=("first",)))))
+    hands.apply(cmd.SubmitTasks((TaskSpec("first"), TaskSpec("alice", after=("first",)))))
     sub = hands.arrive("alice/sub", parent="alice")
     assert sub.in_queue
     assert [hold.gate for hold in lane_state(hands.lane, hands.now, paused=False).upcoming] == ["dependency"]
@@ -160,7 +152,7 @@ def test_a_task_found_again_holds_for_requests_that_parts_have_waiting() -> None
     """After a restart an agent is known by its parts before it sends a request itself, and its task with it."""
     hands = Hands(lane_config(slots=1))
     hands.arrive("alice")
-    hands.apply(SubmitTasks((TaskSpec("lint", Priority.CRITICAL, agent="alice"),)))
+    hands.apply(cmd.SubmitTasks((TaskSpec("lint", Priority.CRITICAL, agent="alice"),)))
     sub = hands.arrive("alice/sub", parent="alice")
     agents = hands.scheduler.agents
     alice = agents.past["alice"] = agents.pop("alice")  # as a restart finds it
@@ -176,17 +168,17 @@ def test_an_agent_that_is_started_anew_is_charged_to_its_new_parent() -> None:
     hands = Hands(lane_config(slots=9))
     agents = hands.scheduler.agents
     for parent in ("one", "two"):
-        hands.apply(BeginAgent(parent, "root"))
-        hands.apply(SetBudget(parent, 100, covers="subtree"))
-    hands.apply(BeginAgent("helper", "one"))
+        hands.apply(cmd.BeginAgent(parent, "root"))
+        hands.apply(cmd.SetBudget(parent, 100, covers="subtree"))
+    hands.apply(cmd.BeginAgent("helper", "one"))
     hands.succeed(hands.arrive("helper/sub", parent="helper"), Usage(60, 0, 0, 0))
     in_flight = hands.arrive("helper")
-    hands.apply(BeginAgent("helper", "two"))
+    hands.apply(cmd.BeginAgent("helper", "two"))
     assert agents["helper"].parent is agents["one"], "it has a request"
     hands.succeed(in_flight, Usage(10, 0, 0, 0))
-    hands.apply(BeginAgent("helper", "two", resumed=True))
+    hands.apply(cmd.BeginAgent("helper", "two", resumed=True))
     assert agents["helper"].parent is agents["one"], "it goes on"
-    hands.apply(BeginAgent("helper", "two"))
+    hands.apply(cmd.BeginAgent("helper", "two"))
     assert agents["helper"].parent is agents["two"]
     hands.succeed(hands.arrive("helper"), Usage(30, 0, 0, 0))
     hands.succeed(hands.arrive("helper/sub", parent="helper"), Usage(70, 0, 0, 0))
@@ -195,7 +187,7 @@ def test_an_agent_that_is_started_anew_is_charged_to_its_new_parent() -> None:
     assert hands.scheduler.pool.ever.tokens == 170
     assert hands.arrive("helper").refusal is not None
     assert hands.arrive("one").refusal is None
-    hands.apply(BeginAgent("two", "helper"))
+    hands.apply(cmd.BeginAgent("two", "helper"))
     assert agents["two"].parent is agents["root"], "no agent is its own ancestor"
 
 
@@ -215,11 +207,11 @@ def test_a_part_asks_for_no_more_than_its_agent() -> None:
     assert asks("crew/writer", None) is Priority.NORMAL
     assert asks("crew/writer/helper", Priority.CRITICAL) is Priority.HIGH
     assert asks("solo", Priority.CRITICAL) is Priority.CRITICAL
-    hands.apply(SetPriority("crew/writer", Priority.CRITICAL))
+    hands.apply(cmd.SetPriority("crew/writer", Priority.CRITICAL))
     assert asks("crew/writer", Priority.LOW) is Priority.CRITICAL
-    hands.apply(SetPriority("crew", Priority.LOW))
+    hands.apply(cmd.SetPriority("crew", Priority.LOW))
     assert asks("crew/critic", Priority.HIGH) is Priority.LOW
-    hands.apply(SubmitTasks((TaskSpec("t", agent="other/part", priority=Priority.HIGH),)))
+    hands.apply(cmd.SubmitTasks((TaskSpec("t", agent="other/part", priority=Priority.HIGH),)))
     assert asks("other/part", None) is Priority.HIGH
 
 

@@ -19,7 +19,7 @@ from scheduler.reference import Entry, Reference, next_of
 
 from hivemind.records import replace
 from hivemind.scheduler import agents as agents_module
-from hivemind.scheduler import commands as op
+from hivemind.scheduler import commands as cmd
 from hivemind.scheduler import lane as lane_module
 from hivemind.scheduler.accounts import Account, Spent
 from hivemind.scheduler.admission.queue import AWAITED_S, LaneQueue
@@ -40,32 +40,32 @@ PARENTS = {"ann/sub": "ann", "ann/deeper": "ann/sub", "ben": "ann/sub", "cem": "
 MAX_ATTEMPTS = 4
 LANES = st.sampled_from([LANE, LANE, "up/2", "up/3", "other/1"])
 TASKS = st.sampled_from(["t0", "t1", "t2", "t3"])
-COMMANDS: st.SearchStrategy[op.Command] = st.one_of(
-    st.builds(op.SetPriority, AGENTS, st.sampled_from(Priority)),
-    st.builds(op.Tune, st.just("max_concurrency"), st.integers(0, 6)),
-    st.builds(op.Tune, st.sampled_from(["rpm", "tpm"]), st.sampled_from([0, 5, 3000])),
-    st.builds(op.Tune, st.just("aimd.floor"), st.floats(1, 3)),
-    st.builds(op.Tune, st.just("circuit.window"), st.integers(1, 30)),
-    st.builds(op.PinLevel, st.one_of(st.none(), st.floats(1, 6))),
-    st.builds(op.SetCircuit, st.sampled_from(["auto", "open", "closed", "probe"])),
-    st.builds(op.PauseAdmissions, st.booleans()),
-    st.builds(op.Drain, st.booleans()),
-    st.builds(op.PauseAgent, AGENTS, st.booleans()),
-    st.builds(op.StopAgent, AGENTS, st.booleans()),
+COMMANDS: st.SearchStrategy[cmd.Command] = st.one_of(
+    st.builds(cmd.SetPriority, AGENTS, st.sampled_from(Priority)),
+    st.builds(cmd.Tune, st.just("max_concurrency"), st.integers(0, 6)),
+    st.builds(cmd.Tune, st.sampled_from(["rpm", "tpm"]), st.sampled_from([0, 5, 3000])),
+    st.builds(cmd.Tune, st.just("aimd.floor"), st.floats(1, 3)),
+    st.builds(cmd.Tune, st.just("circuit.window"), st.integers(1, 30)),
+    st.builds(cmd.PinLevel, st.one_of(st.none(), st.floats(1, 6))),
+    st.builds(cmd.SetCircuit, st.sampled_from(["auto", "open", "closed", "probe"])),
+    st.builds(cmd.PauseAdmissions, st.booleans()),
+    st.builds(cmd.Drain, st.booleans()),
+    st.builds(cmd.PauseAgent, AGENTS, st.booleans()),
+    st.builds(cmd.StopAgent, AGENTS, st.booleans()),
     st.builds(
-        op.SetBudget,
+        cmd.SetBudget,
         st.one_of(AGENTS, st.none()),
         st.sampled_from([None, 1, 800, 5000]),
         st.sampled_from([None, None, 0.0001, 0.01]),
         st.sampled_from([None, "run", "day", "ever"]),
         st.sampled_from([None, "agent", "subtree"]),
     ),
-    st.builds(op.BeginAgent, AGENTS, st.one_of(st.none(), AGENTS), resumed=st.booleans()),
-    st.builds(op.EndAgent, AGENTS, st.sampled_from([None, 0, 1])),
-    st.builds(op.BoostAgent, AGENTS, st.sampled_from([0, 1, 30])),
-    st.just(op.ReleaseLane(LANE)),
+    st.builds(cmd.BeginAgent, AGENTS, st.one_of(st.none(), AGENTS), resumed=st.booleans()),
+    st.builds(cmd.EndAgent, AGENTS, st.sampled_from([None, 0, 1])),
+    st.builds(cmd.BoostAgent, AGENTS, st.sampled_from([0, 1, 30])),
+    st.just(cmd.ReleaseLane(LANE)),
     st.builds(
-        lambda name, priority, after, agent, skip: op.SubmitTasks(
+        lambda name, priority, after, agent, skip: cmd.SubmitTasks(
             (TaskSpec(name, priority, 0, tuple(after), agent, on_failure="skip" if skip else "block"),)
         ),
         TASKS,
@@ -74,11 +74,11 @@ COMMANDS: st.SearchStrategy[op.Command] = st.one_of(
         AGENTS,
         st.booleans(),
     ),
-    st.builds(op.ClaimTask, TASKS),
-    st.builds(op.FinishTask, TASKS, st.booleans(), again=st.booleans()),
-    st.builds(op.CancelTask, TASKS),
-    st.builds(op.RetryTask, TASKS),
-    st.builds(op.SetTaskPriority, TASKS, st.sampled_from(Priority)),
+    st.builds(cmd.ClaimTask, TASKS),
+    st.builds(cmd.FinishTask, TASKS, st.booleans(), again=st.booleans()),
+    st.builds(cmd.CancelTask, TASKS),
+    st.builds(cmd.RetryTask, TASKS),
+    st.builds(cmd.SetTaskPriority, TASKS, st.sampled_from(Priority)),
 )
 
 
@@ -110,7 +110,7 @@ class Told(Hands):
         self.reference.usage_sent = True
         return again
 
-    def apply(self, command: op.Command) -> None:
+    def apply(self, command: cmd.Command) -> None:
         self.steered = True
         try:
             self.scheduler.apply(self.now, command, "you")
@@ -119,28 +119,28 @@ class Told(Hands):
             self.gather()
             self.steered = False
 
-    def _note(self, command: op.Command) -> None:
+    def _note(self, command: cmd.Command) -> None:
         model = self.reference
         match command:
-            case op.PauseAdmissions(paused):
+            case cmd.PauseAdmissions(paused):
                 model.paused = paused
-            case op.Drain(draining):
+            case cmd.Drain(draining):
                 model.draining = draining
-            case op.PauseAgent(agent, paused):
+            case cmd.PauseAgent(agent, paused):
                 (model.held.add if paused else model.held.discard)(agent)
-            case op.StopAgent(agent, stopped):
+            case cmd.StopAgent(agent, stopped):
                 (model.stopped.add if stopped else model.stopped.discard)(agent)
                 for entry in model.of("in flight") if stopped else ():
                     entry.cut = entry.cut or agent in model.line(entry.agent)
-            case op.BeginAgent(agent):
+            case cmd.BeginAgent(agent):
                 model.stopped.discard(agent)
-            case op.SetCircuit(mode):
+            case cmd.SetCircuit(mode):
                 for road in model.roads.values():
                     road.forced_open = mode == "open"
-            case op.ReleaseLane(lane):
+            case cmd.ReleaseLane(lane):
                 model.roads[lane].paused_until = -math.inf
                 model.roads[lane].pauses.clear()
-            case op.Tune(knob, value):
+            case cmd.Tune(knob, value):
                 for road in model.roads.values():
                     if knob == "rpm":
                         road.rpm = int(value), value > 0
@@ -344,19 +344,17 @@ class Histories(RuleBasedStateMachine):
         self.hands.leave(self.tickets[which % len(self.tickets)])
 
     @rule(command=COMMANDS)
-    def command(self, command: op.Command) -> None:
+    def command(self, command: cmd.Command) -> None:
         before = self.used_by()
         try:
             self.hands.apply(command)
-            if isinstance(command, op.BeginAgent):  # an agent that is moved is charged to others from now on
+            if isinstance(command, cmd.BeginAgent):  # an agent that is moved is charged to others from now on
                 after = self.used_by()
                 self.moved.update({key: used - after.get(key, 0) for key, used in before.items()})
-        except op.Rejected:
-            named = (
-                op.SetPriority | op.PauseAgent | op.StopAgent | op.BoostAgent | op.EndAgent | op.Tune | op.ReleaseLane
-            )
-            named |= op.TaskCommand
-            assert isinstance(command, named) or (isinstance(command, op.SetBudget) and command.agent is None)
+        except cmd.Rejected:
+            named = cmd.SetPriority | cmd.PauseAgent | cmd.StopAgent | cmd.BoostAgent | cmd.EndAgent | cmd.Tune
+            named |= cmd.ReleaseLane | cmd.TaskCommand
+            assert isinstance(command, named) or (isinstance(command, cmd.SetBudget) and command.agent is None)
 
     @precondition(lambda self: bool(self.hands.ending))
     @rule(used=st.integers(0, 500))
@@ -516,12 +514,12 @@ class Histories(RuleBasedStateMachine):
     def let_everything_end(self) -> None:
         """Without faults and pauses every ticket is sent or is refused, whatever budgets there are."""
         names = list(self.hands.scheduler.agents)
-        commands: list[op.Command] = [op.SetCircuit("auto"), op.PauseAdmissions(False), op.Drain(False)]
-        commands += [each(name, False) for name in names for each in (op.PauseAgent, op.StopAgent)]
+        commands: list[cmd.Command] = [cmd.SetCircuit("auto"), cmd.PauseAdmissions(False), cmd.Drain(False)]
+        commands += [each(name, False) for name in names for each in (cmd.PauseAgent, cmd.StopAgent)]
         tasks = self.hands.scheduler.tasks.values()
-        commands += [op.CancelTask(task.spec.id) for task in tasks if task.state in OPEN]
+        commands += [cmd.CancelTask(task.spec.id) for task in tasks if task.state in OPEN]
         for command in commands:
-            with contextlib.suppress(op.Rejected):  # a task may have been skipped with another one
+            with contextlib.suppress(cmd.Rejected):  # a task may have been skipped with another one
                 self.hands.apply(command)
         while live := self.some(TicketState.QUEUED, TicketState.BACKING_OFF, TicketState.IN_FLIGHT):
             self.before_each_end()

@@ -14,16 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scheduler.test_tasks import eligible
 
-from hivemind.scheduler.commands import (
-    CancelTask,
-    ClaimTask,
-    Command,
-    FinishTask,
-    Rejected,
-    RetryTask,
-    SetTaskPriority,
-    SubmitTasks,
-)
+from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.config import SchedulerConfig
 from hivemind.scheduler.persistence import Unsaved
 from hivemind.scheduler.scheduler import Scheduler
@@ -74,7 +65,7 @@ class Night:
 
     # --- The proxy ------------------------------------------------------------------------------------------------
 
-    def ask(self, command: Command, *, reliable: bool = False) -> None:
+    def ask(self, command: cmd.Command, *, reliable: bool = False) -> None:
         """Carried out and written before the answer comes, unless the proxy dies at one of these moments.
 
         Raises: ProxyDied, Rejected.
@@ -112,7 +103,7 @@ class Night:
         mine = {attempt.task for attempt in self.held[runner]}
         lost = [t for t in self.scheduler.tasks.values() if t.runner == runner and t.spec.id not in mine]
         for task in lost:
-            self.ask(FinishTask(task.spec.id, False, "lost", again=True, attempt=task.attempt))
+            self.ask(cmd.FinishTask(task.spec.id, False, "lost", again=True, attempt=task.attempt))
 
     def claim(self, runner: str) -> None:
         tasks = self.scheduler.tasks
@@ -121,7 +112,7 @@ class Night:
             return
         task = ready[0]
         assert task.rank == min(each.rank for each in tasks.values() if each.state == "ready")
-        self.ask(ClaimTask(task.spec.id, runner))
+        self.ask(cmd.ClaimTask(task.spec.id, runner))
         assert all(self.succeeded[name] for name in task.spec.after), "started before its predecessors were done"
         assert not any(a.task == task.spec.id and a.ok is None for held in self.held.values() for a in held)
         self.held[runner].append(Attempt(task.spec.id, task.attempt, task.attempt < task.spec.attempts))
@@ -137,8 +128,8 @@ class Night:
         for attempt in [each for each in self.held[runner] if each.ok is not None]:
             again = not attempt.ok and attempt.may_again
             try:
-                self.ask(FinishTask(attempt.task, bool(attempt.ok), "", again=again, attempt=attempt.number))
-            except Rejected:
+                self.ask(cmd.FinishTask(attempt.task, bool(attempt.ok), "", again=again, attempt=attempt.number))
+            except cmd.Rejected:
                 # It was heard the last time, when the answer was lost.
                 assert not attempt.ok or self.scheduler.tasks[attempt.task].state == "done"
             self.held[runner].remove(attempt)
@@ -152,14 +143,14 @@ class Night:
             task = self.random.choice(list(tasks))
         if any(attempt.task == task.spec.id for held in self.held.values() for attempt in held):
             return
-        commands: list[Command] = [CancelTask(task.spec.id), SetTaskPriority(task.spec.id, self.priority())]
+        commands: list[cmd.Command] = [cmd.CancelTask(task.spec.id), cmd.SetTaskPriority(task.spec.id, self.priority())]
         if task.state in SPOILED or self.random.random() < 0.1:
-            commands = [RetryTask(task.spec.id)]
+            commands = [cmd.RetryTask(task.spec.id)]
         command = self.random.choice(commands)
         try:
             self.ask(command)
-        except Rejected as error:
-            meant_for = {"failed", "cancelled"} if isinstance(command, RetryTask) else OPEN
+        except cmd.Rejected as error:
+            meant_for = {"failed", "cancelled"} if isinstance(command, cmd.RetryTask) else OPEN
             in_vain = "would be skipped again" in str(error)
             assert in_vain or task.state not in meant_for
 
@@ -245,7 +236,7 @@ def test_every_task_succeeds_once_or_is_reported(
     random = Random(seed)
     night = Night(random, crash_share, fail_share)
     specs = some_graph(random, size, edges)
-    night.ask(SubmitTasks(tuple(specs)), reliable=True)
+    night.ask(cmd.SubmitTasks(tuple(specs)), reliable=True)
     night.run(3 * size)
     night.finish()
     tasks = night.scheduler.tasks
@@ -274,8 +265,8 @@ def test_a_cycle_anywhere_in_a_large_graph_is_found() -> None:
             specs[after] = TaskSpec(after, after=(*spec.after, before))
         specs[first] = TaskSpec(first, after=(last,))
         scheduler = Scheduler(SchedulerConfig(), random.random)
-        with pytest.raises(Rejected) as caught:
-            scheduler.apply(0.0, SubmitTasks(tuple(specs.values())), "you")
+        with pytest.raises(cmd.Rejected) as caught:
+            scheduler.apply(0.0, cmd.SubmitTasks(tuple(specs.values())), "you")
         told = str(caught.value).removeprefix("tasks wait for each other: ").split(" -> ")
         assert told[0] == told[-1]
         assert len(set(told)) == len(told) - 1

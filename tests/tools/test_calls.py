@@ -12,15 +12,7 @@ from world.kit import budget, state
 
 from hivemind.api_types import TaskState
 from hivemind.records import replace
-from hivemind.scheduler.commands import (
-    PauseAdmissions,
-    Rejected,
-    SetBudget,
-    SetCircuit,
-    SetPriority,
-    SetTaskPriority,
-    Tune,
-)
+from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.operator import knobs
 from hivemind.scheduler.types import Priority, TaskSpec, WindowKind
 from hivemind.tools.access import Caller, Unavailable
@@ -48,21 +40,21 @@ async def test_no_answer_repeats_a_key() -> None:
 @pytest.mark.parametrize(
     ("tool", "arguments", "command"),
     [
-        ("priority", {"agent": "ann", "priority": "low"}, SetPriority("ann", Priority.LOW)),
-        ("priority", {"task": "b.a", "priority": "critical"}, SetTaskPriority("b.a", Priority.CRITICAL)),
-        ("budget", {"agent": "ann", "tokens": 5}, SetBudget("ann", 5, None, None, None)),
-        ("budget", {"agent": "ann", "remove": True}, SetBudget("ann", None, None, None, None)),
+        ("priority", {"agent": "ann", "priority": "low"}, cmd.SetPriority("ann", Priority.LOW)),
+        ("priority", {"task": "b.a", "priority": "critical"}, cmd.SetTaskPriority("b.a", Priority.CRITICAL)),
+        ("budget", {"agent": "ann", "tokens": 5}, cmd.SetBudget("ann", 5, None, None, None)),
+        ("budget", {"agent": "ann", "remove": True}, cmd.SetBudget("ann", None, None, None, None)),
         (
             "budget",
             {"tokens": 5, "dollars": 1.5, "per": "day", "covers": "subtree"},
-            SetBudget("me", 5, 1.5, "day", "subtree"),
+            cmd.SetBudget("me", 5, 1.5, "day", "subtree"),
         ),
-        ("budget", {"pool": True, "dollars": 2}, SetBudget(None, None, 2.0, None, None)),
-        ("config", {"knob": "aimd.beta", "value": 0.7}, Tune("aimd.beta", 0.7, None)),
-        ("config", {"knob": "rpm", "value": 0, "upstream": "up"}, Tune("rpm", 0.0, "up")),
-        ("config", {"pause": True}, PauseAdmissions(True)),
-        ("config", {"pause": False}, PauseAdmissions(False)),
-        ("config", {"circuit": "probe", "lane": "up:1"}, SetCircuit("probe", "up:1")),
+        ("budget", {"pool": True, "dollars": 2}, cmd.SetBudget(None, None, 2.0, None, None)),
+        ("config", {"knob": "aimd.beta", "value": 0.7}, cmd.Tune("aimd.beta", 0.7, None)),
+        ("config", {"knob": "rpm", "value": 0, "upstream": "up"}, cmd.Tune("rpm", 0.0, "up")),
+        ("config", {"pause": True}, cmd.PauseAdmissions(True)),
+        ("config", {"pause": False}, cmd.PauseAdmissions(False)),
+        ("config", {"circuit": "probe", "lane": "up:1"}, cmd.SetCircuit("probe", "up:1")),
     ],
 )
 async def test_the_same_commands(tool: str, arguments: dict[str, Any], command: object) -> None:
@@ -120,7 +112,7 @@ async def test_no_such_tool(name: str) -> None:
 
 async def test_refused_and_unreachable() -> None:
     """The proxy's refusal, and why it can't be had, are the text of the error, without credentials."""
-    for error in (Rejected("no agent named 'ann'"), Unavailable("nothing listens there")):
+    for error in (cmd.Rejected("no agent named 'ann'"), Unavailable("nothing listens there")):
         assert await complaint(proxy(error=error), "hm.priority", agent="ann", priority="low") == str(error)
     leak = Unavailable("authorization: Bearer sekrit")
     assert "sekrit" not in await complaint(proxy(error=leak), "hm.status")

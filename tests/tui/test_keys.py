@@ -8,22 +8,7 @@ from tui.kit import SMALLEST, afresh, press, room, said, screen, seen, settle, w
 from tui.worlds import LANE, FakeSource, busy_source, empty_world, world
 
 from hivemind.records import replace
-from hivemind.scheduler.commands import (
-    AddNote,
-    BoostAgent,
-    Command,
-    CutRequest,
-    Drain,
-    PauseAdmissions,
-    PauseAgent,
-    PinLevel,
-    ReleaseLane,
-    SetBudget,
-    SetCircuit,
-    SetPriority,
-    StopAgent,
-    Tune,
-)
+from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.types import Priority
 from hivemind.world.verdict import judged
 from hivemind_tui.keys.keymap import KEYS
@@ -32,60 +17,60 @@ from hivemind_tui.widgets.overlay import Palette
 
 UPSTREAM = "anthropic"
 
-COMMANDS: dict[str, list[Command]] = {
+COMMANDS: dict[str, list[cmd.Command]] = {
     "+": [],
-    "b h": [PauseAgent("alice", True)],
-    "+ +": [SetPriority("alice", Priority.HIGH)],
-    "- -": [SetPriority("alice", Priority.LOW)],
-    "j k b": [BoostAgent("alice", 60.0)],
-    "j k h": [PauseAgent("alice", True)],
+    "b h": [cmd.PauseAgent("alice", True)],
+    "+ +": [cmd.SetPriority("alice", Priority.HIGH)],
+    "- -": [cmd.SetPriority("alice", Priority.LOW)],
+    "j k b": [cmd.BoostAgent("alice", 60.0)],
+    "j k h": [cmd.PauseAgent("alice", True)],
     "x y": [],
-    "x p": [PauseAdmissions(True)],
-    "j k x y": [StopAgent("alice", True)],
+    "x p": [cmd.PauseAdmissions(True)],
+    "j k x y": [cmd.StopAgent("alice", True)],
     "j k x n": [],
-    "X r": [CutRequest("alice", 1)],
-    "X c": [CutRequest("alice", 1, retry=False)],
+    "X r": [cmd.CutRequest("alice", 1)],
+    "X c": [cmd.CutRequest("alice", 1, retry=False)],
     "X escape": [],
-    "B 5 0 k enter": [SetBudget("alice", 50_000)],
+    "B 5 0 k enter": [cmd.SetBudget("alice", 50_000)],
     "B 5 escape": [],
-    "space space B 5 k enter": [SetBudget("alice", 5_000), SetBudget("bob", 5_000)],
-    "B 5 0 1 left backspace right k enter": [SetBudget("alice", 51_000)],
+    "space space B 5 k enter": [cmd.SetBudget("alice", 5_000), cmd.SetBudget("bob", 5_000)],
+    "B 5 0 1 left backspace right k enter": [cmd.SetBudget("alice", 51_000)],
     "4 + - x b h": [],
-    "4 ] escape 5 h x": [Tune("max_concurrency", 13, UPSTREAM)],
-    "2 j enter +": [SetPriority("bob", Priority.CRITICAL)],
-    "space 2 j enter h": [PauseAgent("carol", True)],
-    ": b u d g e t space 5 0 k enter": [SetBudget("alice", 50_000)],
-    ": p i n space 4 enter": [PinLevel(4.0, LANE)],
-    ": a i m d . b e t a enter 0 . 6 enter": [Tune("aimd.beta", 0.6, UPSTREAM)],
-    "j +": [SetPriority("bob", Priority.CRITICAL)],
-    "end h": [PauseAgent("judy", False)],
-    "home down down up h": [PauseAgent("bob", True)],
-    "pagedown h": [PauseAgent("judy", False)],
-    "space space h": [PauseAgent("alice", True), PauseAgent("bob", True)],
-    "/ a l i enter @mark_all x y": [StopAgent("alice", True)],
-    "[": [Tune("max_concurrency", 11, UPSTREAM)],
-    "]": [Tune("max_concurrency", 13, UPSTREAM)],
-    "a": [PinLevel(8.0, LANE)],
-    "@note n e w space p l a n enter": [AddNote("new plan")],
+    "4 ] escape 5 h x": [cmd.Tune("max_concurrency", 13, UPSTREAM)],
+    "2 j enter +": [cmd.SetPriority("bob", Priority.CRITICAL)],
+    "space 2 j enter h": [cmd.PauseAgent("carol", True)],
+    ": b u d g e t space 5 0 k enter": [cmd.SetBudget("alice", 50_000)],
+    ": p i n space 4 enter": [cmd.PinLevel(4.0, LANE)],
+    ": a i m d . b e t a enter 0 . 6 enter": [cmd.Tune("aimd.beta", 0.6, UPSTREAM)],
+    "j +": [cmd.SetPriority("bob", Priority.CRITICAL)],
+    "end h": [cmd.PauseAgent("judy", False)],
+    "home down down up h": [cmd.PauseAgent("bob", True)],
+    "pagedown h": [cmd.PauseAgent("judy", False)],
+    "space space h": [cmd.PauseAgent("alice", True), cmd.PauseAgent("bob", True)],
+    "/ a l i enter @mark_all x y": [cmd.StopAgent("alice", True)],
+    "[": [cmd.Tune("max_concurrency", 11, UPSTREAM)],
+    "]": [cmd.Tune("max_concurrency", 13, UPSTREAM)],
+    "a": [cmd.PinLevel(8.0, LANE)],
+    "@note n e w space p l a n enter": [cmd.AddNote("new plan")],
     "@note escape": [],
-    "p": [PauseAdmissions(True)],
-    "r": [ReleaseLane(LANE)],
-    "c a": [SetCircuit("auto", LANE)],
-    "c o": [SetCircuit("open", LANE)],
-    "c c": [SetCircuit("closed", LANE)],
-    "c h": [SetCircuit("probe", LANE)],
+    "p": [cmd.PauseAdmissions(True)],
+    "r": [cmd.ReleaseLane(LANE)],
+    "c a": [cmd.SetCircuit("auto", LANE)],
+    "c o": [cmd.SetCircuit("open", LANE)],
+    "c c": [cmd.SetCircuit("closed", LANE)],
+    "c h": [cmd.SetCircuit("probe", LANE)],
     "c escape": [],
     "c K": [],
     "c tab": [],
-    "D y": [Drain(True)],
-    "p u": [PauseAdmissions(True), PauseAdmissions(False)],
-    "4 right": [Tune("max_concurrency", 13, UPSTREAM)],
-    "4 left": [Tune("max_concurrency", 11, UPSTREAM)],
-    "4 j j j @turn_far_up": [Tune("aimd.alpha", 1.5, UPSTREAM)],
-    "4 j j j j @turn_far_down": [Tune("aimd.beta", 0.05, UPSTREAM)],
-    "4 j j j j enter 0 . 7 enter": [Tune("aimd.beta", 0.7, UPSTREAM)],
-    "4 enter 8 enter u": [Tune("max_concurrency", 8, UPSTREAM), Tune("max_concurrency", 12.0, UPSTREAM)],
-    ": f r e e z e space a l l enter": [PauseAdmissions(True)],
+    "D y": [cmd.Drain(True)],
+    "p u": [cmd.PauseAdmissions(True), cmd.PauseAdmissions(False)],
+    "4 right": [cmd.Tune("max_concurrency", 13, UPSTREAM)],
+    "4 left": [cmd.Tune("max_concurrency", 11, UPSTREAM)],
+    "4 j j j @turn_far_up": [cmd.Tune("aimd.alpha", 1.5, UPSTREAM)],
+    "4 j j j j @turn_far_down": [cmd.Tune("aimd.beta", 0.05, UPSTREAM)],
+    "4 j j j j enter 0 . 7 enter": [cmd.Tune("aimd.beta", 0.7, UPSTREAM)],
+    "4 enter 8 enter u": [cmd.Tune("max_concurrency", 8, UPSTREAM), cmd.Tune("max_concurrency", 12.0, UPSTREAM)],
+    ": f r e e z e space a l l enter": [cmd.PauseAdmissions(True)],
 }
 
 
@@ -192,19 +177,19 @@ async def test_keys_that_give_back() -> None:
     async with screen(source) as pilot:
         await press(pilot, "p h a x b")
         assert source.applied == [
-            PauseAdmissions(False),
-            PauseAgent("alice", False),
-            PinLevel(None, LANE),
-            StopAgent("alice", False),
-            BoostAgent("alice", 0.0),
+            cmd.PauseAdmissions(False),
+            cmd.PauseAgent("alice", False),
+            cmd.PinLevel(None, LANE),
+            cmd.StopAgent("alice", False),
+            cmd.BoostAgent("alice", 0.0),
         ]
         assert "PAUSED nothing new is sent" in seen(pilot, "header")
         source.become(replace(full, mode="draining"))
         await wait_until(pilot, lambda: room(pilot).view.snapshot.mode == "draining")
         await press(pilot, "D")
-        assert source.applied[-1] == Drain(False)
+        assert source.applied[-1] == cmd.Drain(False)
         await press(pilot, "u u")
-        assert source.applied[-1] == Drain(True), "after a question, because it stops traffic"
+        assert source.applied[-1] == cmd.Drain(True), "after a question, because it stops traffic"
 
 
 async def test_a_rejected_command_is_a_toast() -> None:
@@ -228,7 +213,7 @@ async def test_a_rejected_command_is_a_toast() -> None:
         assert len(found) == 7
         assert source.applied == []
         await press(pilot, "1 B 5 M enter")
-        assert source.applied == [SetBudget(None, 5_000_000)]
+        assert source.applied == [cmd.SetBudget(None, 5_000_000)]
 
 
 async def test_two_quick_presses_are_two_steps() -> None:
@@ -237,7 +222,7 @@ async def test_two_quick_presses_are_two_steps() -> None:
     source = FakeSource(full)
 
     def now() -> object:
-        steps = sum(1 for command in source.applied if isinstance(command, Tune))
+        steps = sum(1 for command in source.applied if isinstance(command, cmd.Tune))
         lane = full.lanes[0]
         return replace(full, lanes=(replace(lane, state=replace(lane.state, ceiling=12.0 + steps)),))
 
@@ -245,7 +230,7 @@ async def test_two_quick_presses_are_two_steps() -> None:
     async with screen(source) as pilot:
         await pilot.press("]", "]", "]")
         await wait_until(pilot, lambda: len(source.applied) == 3)
-        assert [command.value for command in source.applied if isinstance(command, Tune)] == [13, 14, 15]
+        assert [command.value for command in source.applied if isinstance(command, cmd.Tune)] == [13, 14, 15]
 
 
 async def test_what_was_tuned_is_written_after_a_look() -> None:
@@ -253,7 +238,7 @@ async def test_what_was_tuned_is_written_after_a_look() -> None:
     source = FakeSource(world())
 
     def tuned() -> object:
-        beta = next((c.value for c in reversed(source.applied) if isinstance(c, Tune)), 0.5)
+        beta = next((c.value for c in reversed(source.applied) if isinstance(c, cmd.Tune)), 0.5)
         lane = world().lanes[0]
         knobs = {**lane.state.knobs, "aimd.beta": beta, "rpm": 0.0 if source.applied else 50.0}
         return replace(world(), lanes=(replace(lane, state=replace(lane.state, knobs=knobs)),))
@@ -340,5 +325,5 @@ async def test_the_demo_takes_the_place_of_the_empty_proxy() -> None:
         assert asked == []
         await press(pilot, "0 d", until=lambda: room(pilot).view.page == "overview" and bool(room(pilot).view.agents))
         await press(pilot, "p")
-        assert demo.applied == [PauseAdmissions(True)]
+        assert demo.applied == [cmd.PauseAdmissions(True)]
         assert asked == ["demo"]

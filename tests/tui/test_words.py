@@ -8,43 +8,31 @@ import pytest
 from tui.kit import press, room, screen, seen, whole_screen
 from tui.worlds import LANE, FakeSource, world
 
-from hivemind.scheduler.commands import (
-    BoostAgent,
-    Command,
-    Drain,
-    PauseAdmissions,
-    PauseAgent,
-    PinLevel,
-    SetBudget,
-    SetCircuit,
-    SetPriority,
-    StopAgent,
-    Tune,
-)
+from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.types import Priority
 from hivemind_tui.widgets.overlay import Palette, found
 
 pytestmark = pytest.mark.e2e
 UPSTREAM = "anthropic"
 _KEYS = {" ": "space", "$": "dollar_sign", "=": "equals_sign", ".": "full_stop"}
-_WAYS = {"p": PauseAdmissions(True), "D": Drain(True), "o": SetCircuit("open")}
-SENTENCES: dict[str, tuple[str, list[Command]]] = {
-    "alice high": ("", [SetPriority("alice", Priority.HIGH)]),
-    "set alice priority to low": ("", [SetPriority("alice", Priority.LOW)]),
-    "give alice more": ("", [SetPriority("alice", Priority.HIGH)]),
-    "alice more than the rest": ("", [SetPriority("alice", Priority.HIGH)]),
-    "alice lower": ("", [SetPriority("alice", Priority.LOW)]),
-    "kill alice": ("y", [StopAgent("alice", True)]),
-    "hold ALICE": ("", [PauseAgent("alice", True)]),
-    "boost car": ("", [BoostAgent("carol", 60.0)]),
-    "budget alice $5": ("", [SetBudget("alice", None, 5.0)]),
-    "max concurrency 4": ("", [Tune("max_concurrency", 4, UPSTREAM)]),
-    "only 4 in flight": ("", [Tune("max_concurrency", 4, UPSTREAM)]),
-    "latency target 5": ("", [Tune("aimd.latency_target_s", 5, UPSTREAM)]),
-    "beta=0.7": ("", [Tune("aimd.beta", 0.7, UPSTREAM)]),
-    "pin 4": ("", [PinLevel(4.0, LANE)]),
-    "kill": ("y", [StopAgent("alice", True)]),
-    "stop spending": ("p", [PauseAdmissions(True)]),
+_WAYS = {"p": cmd.PauseAdmissions(True), "D": cmd.Drain(True), "o": cmd.SetCircuit("open")}
+SENTENCES: dict[str, tuple[str, list[cmd.Command]]] = {
+    "alice high": ("", [cmd.SetPriority("alice", Priority.HIGH)]),
+    "set alice priority to low": ("", [cmd.SetPriority("alice", Priority.LOW)]),
+    "give alice more": ("", [cmd.SetPriority("alice", Priority.HIGH)]),
+    "alice more than the rest": ("", [cmd.SetPriority("alice", Priority.HIGH)]),
+    "alice lower": ("", [cmd.SetPriority("alice", Priority.LOW)]),
+    "kill alice": ("y", [cmd.StopAgent("alice", True)]),
+    "hold ALICE": ("", [cmd.PauseAgent("alice", True)]),
+    "boost car": ("", [cmd.BoostAgent("carol", 60.0)]),
+    "budget alice $5": ("", [cmd.SetBudget("alice", None, 5.0)]),
+    "max concurrency 4": ("", [cmd.Tune("max_concurrency", 4, UPSTREAM)]),
+    "only 4 in flight": ("", [cmd.Tune("max_concurrency", 4, UPSTREAM)]),
+    "latency target 5": ("", [cmd.Tune("aimd.latency_target_s", 5, UPSTREAM)]),
+    "beta=0.7": ("", [cmd.Tune("aimd.beta", 0.7, UPSTREAM)]),
+    "pin 4": ("", [cmd.PinLevel(4.0, LANE)]),
+    "kill": ("y", [cmd.StopAgent("alice", True)]),
+    "stop spending": ("p", [cmd.PauseAdmissions(True)]),
 }
 
 

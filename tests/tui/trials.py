@@ -13,23 +13,14 @@ from hivemind.lab.foresight.foretold import foretold, less_is_done
 from hivemind.lab.foresight.sentence import sentence
 from hivemind.lab.foresight.told import Answer
 from hivemind.lab.simulate.overrides import Change
+from hivemind_tui.whatif import protocol
 from hivemind_tui.whatif.process import SimulationProcess
-from hivemind_tui.whatif.protocol import (
-    Message,
-    Progress,
-    Question,
-    ReadRecording,
-    RecordingSummary,
-    RunSeries,
-    Simulate,
-    WhatIfResult,
-)
 
 BETA = Change("aimd.beta", 0.7)
 CEILING = Change("max_concurrency", 8.0)
 PATIENCE = Change("queue.max_wait_s", 60.0)
 
-LOOKED = RecordingSummary(
+LOOKED = protocol.RecordingSummary(
     name="20261121-140000-8765",
     began_wall=1_795_269_600.0,
     lasts_s=754.0,
@@ -43,10 +34,10 @@ LOOKED = RecordingSummary(
 CHECKED = "On a part of the recording that the fit hadn't seen, the models were off by 1.2 % in wall time."
 
 
-def course(height: float, length: int = 60, width_s: float = 12.0) -> RunSeries:
+def course(height: float, length: int = 60, width_s: float = 12.0) -> protocol.RunSeries:
     """A run that rises to so much, and falls."""
     rise = [height * min(index, length - index, 10) / 10 for index in range(length)]
-    return RunSeries(
+    return protocol.RunSeries(
         width_s, rise, [value * 2 for value in rise], [height + 2 if index else None for index in range(length)]
     )
 
@@ -73,9 +64,9 @@ def answer(*changes: Change, foreign: bool = False, **tried: Any) -> Answer:
     )
 
 
-def outcome(*changes: Change, foreign: bool = False, **tried: Any) -> WhatIfResult:
+def outcome(*changes: Change, foreign: bool = False, **tried: Any) -> protocol.WhatIfResult:
     """What the simulating process answers."""
-    return WhatIfResult(
+    return protocol.WhatIfResult(
         answer(*changes, foreign=foreign, **tried), course(5.0), course(7.0, 50), 180.0 if changes else None
     )
 
@@ -83,18 +74,22 @@ def outcome(*changes: Change, foreign: bool = False, **tried: Any) -> WhatIfResu
 class Made(SimulationProcess):
     """Answers at once, or when it is told to; remembers what it was asked."""
 
-    def __init__(self, answers: Callable[[Question], Sequence[Message]]) -> None:
+    def __init__(self, answers: Callable[[protocol.Question], Sequence[protocol.Message]]) -> None:
         super().__init__(("false",))
-        self.asked: list[Question] = []
+        self.asked: list[protocol.Question] = []
         self.cancelled = 0
         self.free = asyncio.Event()
         """Nothing is answered before this is set, but what is being done."""
         self.free.set()
         self._answers = answers
 
-    async def ask(self, question: Question, tell: Callable[[Message], None]) -> None:
+    async def ask(self, question: protocol.Question, tell: Callable[[protocol.Message], None]) -> None:
         self.asked.append(question)
-        tell(Progress("reading the recording" if isinstance(question, ReadRecording) else "simulating", 0.4))
+        tell(
+            protocol.Progress(
+                "reading the recording" if isinstance(question, protocol.ReadRecording) else "simulating", 0.4
+            )
+        )
         try:
             await self.free.wait()
         except asyncio.CancelledError:
@@ -104,9 +99,9 @@ class Made(SimulationProcess):
             tell(message)
 
 
-def usual(question: Question) -> Sequence[Message]:
+def usual(question: protocol.Question) -> Sequence[protocol.Message]:
     """A recording that can be read, and an answer to every question."""
-    return [outcome(*question.changes)] if isinstance(question, Simulate) else [LOOKED]
+    return [outcome(*question.changes)] if isinstance(question, protocol.Simulate) else [LOOKED]
 
 
 def pid_of(simulation: SimulationProcess) -> int | None:

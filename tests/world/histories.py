@@ -7,7 +7,7 @@ from random import Random
 
 from scheduler.driving import LANE, Hands, failure, lane_config
 
-from hivemind.scheduler import commands as op
+from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.config import RetryConfig, SchedulerConfig
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.ticket import Ticket, TicketState
@@ -36,7 +36,7 @@ def randomly(seed: int, count: int) -> list[Op]:
     return [(draw.choice(likely), draw.randrange(1000), draw.randrange(1000)) for _ in range(count)]
 
 
-def command(which: int, how: int) -> op.Command:
+def command(which: int, how: int) -> cmd.Command:
     """One of those there are."""
     agent, task = AGENTS[how % len(AGENTS)], TASKS[how % len(TASKS)]
     batch = (
@@ -44,28 +44,28 @@ def command(which: int, how: int) -> op.Command:
         TaskSpec("b.t2", Priority.HIGH, 500, ("b.t1",), agent="ann", batch="b", attempts=2),
         TaskSpec("b.t3", after=("b.t2",), agent="ann", batch="b", on_failure="skip"),
     )
-    commands: tuple[op.Command, ...] = (
-        op.SetPriority(agent, PRIORITIES[how % 4]),
-        op.BoostAgent(agent, (0.0, 3.0, 30.0)[how % 3]),
-        op.PauseAgent(agent, how % 3 == 0),
-        op.StopAgent(agent, how % 6 == 0),
-        op.SetBudget(agent, (None, 900, 900_000)[how % 3], covers="subtree" if how % 2 else "agent"),
-        op.SetBudget(None, (None, None, 9_000, 900_000)[how % 4]),
-        op.PauseAdmissions(how % 9 == 0),
-        op.Drain(how % 40 == 0),
-        op.Tune("aimd.beta", 0.6),
-        op.PinLevel((None, 2.0, 5.0)[how % 3]),
-        op.BeginAgent(agent, AGENTS[how % 3], task if how % 2 else None, resumed=how % 5 == 0),
-        op.EndAgent(agent, (0, 1, -9, None)[how % 4]),
-        op.SubmitTasks(batch),
-        op.SubmitTasks((TaskSpec("lone", agent="ben"),)),
-        op.ClaimTask(task, "r"),
-        op.ClaimTask(task, "r"),
-        op.FinishTask(task, how % 2 == 0, "exit code 1", again=how % 3 == 0),
-        op.CancelTask(task),
-        op.RetryTask(task),
-        op.SetTaskPriority(task, PRIORITIES[how % 4]),
-        op.ForgetTasks(("b", "")[how % 2]),
+    commands: tuple[cmd.Command, ...] = (
+        cmd.SetPriority(agent, PRIORITIES[how % 4]),
+        cmd.BoostAgent(agent, (0.0, 3.0, 30.0)[how % 3]),
+        cmd.PauseAgent(agent, how % 3 == 0),
+        cmd.StopAgent(agent, how % 6 == 0),
+        cmd.SetBudget(agent, (None, 900, 900_000)[how % 3], covers="subtree" if how % 2 else "agent"),
+        cmd.SetBudget(None, (None, None, 9_000, 900_000)[how % 4]),
+        cmd.PauseAdmissions(how % 9 == 0),
+        cmd.Drain(how % 40 == 0),
+        cmd.Tune("aimd.beta", 0.6),
+        cmd.PinLevel((None, 2.0, 5.0)[how % 3]),
+        cmd.BeginAgent(agent, AGENTS[how % 3], task if how % 2 else None, resumed=how % 5 == 0),
+        cmd.EndAgent(agent, (0, 1, -9, None)[how % 4]),
+        cmd.SubmitTasks(batch),
+        cmd.SubmitTasks((TaskSpec("lone", agent="ben"),)),
+        cmd.ClaimTask(task, "r"),
+        cmd.ClaimTask(task, "r"),
+        cmd.FinishTask(task, how % 2 == 0, "exit code 1", again=how % 3 == 0),
+        cmd.CancelTask(task),
+        cmd.RetryTask(task),
+        cmd.SetTaskPriority(task, PRIORITIES[how % 4]),
+        cmd.ForgetTasks(("b", "")[how % 2]),
     )
     return commands[which % len(commands)]
 
@@ -97,7 +97,7 @@ class History:
         elif what == "command":
             try:
                 hands.apply(command(which, how))
-            except op.Rejected:
+            except cmd.Rejected:
                 return
         elif what == "arrive":
             self._arrive(which, how)

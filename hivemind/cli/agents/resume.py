@@ -32,16 +32,9 @@ from hivemind.cli.agents.checkpoint import (
 from hivemind.cli.agents.run import run_in_session
 from hivemind.cli.plugin import Command
 from hivemind.console import print_note, printable
+from hivemind.control import discovery
 from hivemind.control.client import ControlError
 from hivemind.control.codec import to_plain
-from hivemind.control.discovery import (
-    STATE_VARIABLE,
-    TOKEN_VARIABLE,
-    URL_VARIABLE,
-    find_token,
-    local_url,
-    parse_address,
-)
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.records import replace
 from hivemind.scheduler.commands import ClaimTask, FinishTask, PauseAgent, Rejected, RetryTask
@@ -172,14 +165,14 @@ def _run(namespace: argparse.Namespace) -> int:
 def _proxy(namespace: argparse.Namespace, settings: Settings) -> client.ProxyClient:
     environ = dict(os.environ)
     if settings.control_token is not None:
-        environ[TOKEN_VARIABLE] = settings.control_token.reveal()
+        environ[discovery.TOKEN_VARIABLE] = settings.control_token.reveal()
     if settings.state_dir is not None:
-        environ[STATE_VARIABLE] = str(settings.state_dir)
+        environ[discovery.STATE_VARIABLE] = str(settings.state_dir)
     placed = is_given("port", namespace, environ=os.environ, cwd=Path.cwd())
     only = None if placed else only_proxy(_named(namespace))
-    place = parse_address(_named(namespace) or only or local_url(settings.host, settings.port))
+    place = discovery.parse_address(_named(namespace) or only or discovery.local_url(settings.host, settings.port))
     file = getattr(namespace, "token_file", None)
-    token = find_token(place, environ, None if file is None else Path(file))
+    token = discovery.find_token(place, environ, None if file is None else Path(file))
     return client.ProxyClient(place, token, client.who(os.environ))
 
 
@@ -196,7 +189,7 @@ def _proxy_if_any(namespace: argparse.Namespace, settings: Settings) -> client.P
 
 
 def _named(namespace: argparse.Namespace) -> str | None:
-    return getattr(namespace, "attach", None) or os.environ.get(URL_VARIABLE) or None
+    return getattr(namespace, "attach", None) or os.environ.get(discovery.URL_VARIABLE) or None
 
 
 def _result(proxy: client.ProxyClient | None, agent: str, stands: AgentStatus, kept: Found | None) -> int:

@@ -20,21 +20,7 @@ from hivemind.journal.codec import line_of
 from hivemind.journal.files import part_path
 from hivemind.journal.records import JournalBegan, JournalEnded
 from hivemind.records import replace
-from hivemind.scheduler.commands import (
-    BeginAgent,
-    BoostAgent,
-    ClaimTask,
-    Command,
-    EndAgent,
-    FinishTask,
-    ForgetTasks,
-    PauseAgent,
-    Rejected,
-    SetBudget,
-    SetPriority,
-    SubmitTasks,
-    Tune,
-)
+from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.events import Event, Sampled
 from hivemind.scheduler.scheduler import Scheduler
@@ -170,39 +156,39 @@ class LongRun:
     def _submit(self) -> None:
         names = [f"batch.t{number:02}" for number in range(_TASKS)]
         tasks = [TaskSpec(name, after=tuple(names[i - 3 : i - 2]), batch="batch") for i, name in enumerate(names)]
-        self._do(SubmitTasks(tuple(tasks)), "batch")
+        self._do(cmd.SubmitTasks(tuple(tasks)), "batch")
         for number, name in enumerate(names):
             self._after(20 + number * 60.0, lambda name=name: self._work(name))  # type: ignore[misc]
-        self._after(self._hour_s - 10, lambda: self._do(ForgetTasks("batch"), "batch"))
+        self._after(self._hour_s - 10, lambda: self._do(cmd.ForgetTasks("batch"), "batch"))
 
     def _work(self, name: str) -> None:
         if self._now < self._hour_s - 120:
-            self._do(ClaimTask(name), "batch")
-            self._do(BeginAgent(name, "batch", name), "batch")
-            self._after(100.0, lambda: self._do(EndAgent(name, 0), "batch"))
-            self._after(100.0, lambda: self._do(FinishTask(name, True), "batch"))
+            self._do(cmd.ClaimTask(name), "batch")
+            self._do(cmd.BeginAgent(name, "batch", name), "batch")
+            self._after(100.0, lambda: self._do(cmd.EndAgent(name, 0), "batch"))
+            self._after(100.0, lambda: self._do(cmd.FinishTask(name, True), "batch"))
 
     def _steer(self) -> None:
         draw = self._draw
         agent = f"agent-{draw.randrange(50):02}"
-        commands: tuple[Command, ...] = (
-            SetPriority(agent, draw.choice(list(Priority))),
-            BoostAgent(agent, 30.0),
-            PauseAgent(agent, draw.random() < 0.3),
-            SetBudget(agent, draw.choice([None, 40_000_000])),
-            Tune("aimd.beta", draw.choice([0.5, 0.6, 0.7])),
+        commands: tuple[cmd.Command, ...] = (
+            cmd.SetPriority(agent, draw.choice(list(Priority))),
+            cmd.BoostAgent(agent, 30.0),
+            cmd.PauseAgent(agent, draw.random() < 0.3),
+            cmd.SetBudget(agent, draw.choice([None, 40_000_000])),
+            cmd.Tune("aimd.beta", draw.choice([0.5, 0.6, 0.7])),
         )
         if self._now < self._hour_s - 120:
             self._do(draw.choice(commands), "you")
             self._after(draw.uniform(20, 100), self._steer)
         else:
             for number in range(50):
-                self._do(PauseAgent(f"agent-{number:02}", False), "you")
+                self._do(cmd.PauseAgent(f"agent-{number:02}", False), "you")
 
-    def _do(self, command: Command, who: str) -> None:
+    def _do(self, command: cmd.Command, who: str) -> None:
         try:
             self._scheduler.apply(self._now, command, who)
-        except Rejected:
+        except cmd.Rejected:
             return  # a task that waits for one that isn't done
         self._gather()
 

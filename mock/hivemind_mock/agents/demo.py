@@ -12,16 +12,7 @@ from itertools import cycle, islice
 import httpx
 
 from hivemind.records import replace
-from hivemind.scheduler.commands import (
-    BeginAgent,
-    ClaimTask,
-    Command,
-    FinishTask,
-    ForgetTasks,
-    Rejected,
-    SetBudget,
-    SubmitTasks,
-)
+from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind_mock.agents.agent import Agent, AgentConfig, AgentDied
 from hivemind_mock.provider.app import MockProvider
@@ -150,7 +141,7 @@ DOLLARS = 1.5
 """More than the three use in a round, with each of which their runs begin anew."""
 WHO = "demo"
 
-Apply = Callable[[Command, str], object]
+Apply = Callable[[cmd.Command, str], object]
 
 
 def _task(name: str, agent: str, tokens: int, *after: str) -> TaskSpec:
@@ -207,27 +198,27 @@ async def at_tasks(
 
 
 async def _rounds(apply: Apply, sleep: Callable[[float], Awaitable[object]]) -> None:
-    apply(SetBudget(LEAD, None, DOLLARS, "run", "subtree"), WHO)
+    apply(cmd.SetBudget(LEAD, None, DOLLARS, "run", "subtree"), WHO)
     while True:
-        apply(BeginAgent(LEAD), WHO)
+        apply(cmd.BeginAgent(LEAD), WHO)
         for helper in HELPERS:
-            apply(BeginAgent(helper, LEAD), WHO)
-        apply(SubmitTasks(PLAN), WHO)
+            apply(cmd.BeginAgent(helper, LEAD), WHO)
+        apply(cmd.SubmitTasks(PLAN), WHO)
         for pause_s, step in ROUND:
             await sleep(pause_s)
             for command in _commands(*step.split()):
-                with suppress(Rejected):  # its agent began it already, or an operator decided otherwise
+                with suppress(cmd.Rejected):  # its agent began it already, or an operator decided otherwise
                     apply(command, WHO)
             if step == "forget":
                 await sleep(pause_s)
 
 
-def _commands(what: str, *names: str) -> list[Command]:
+def _commands(what: str, *names: str) -> list[cmd.Command]:
     if what == "forget":
-        return [ForgetTasks(BATCH)]
+        return [cmd.ForgetTasks(BATCH)]
     ids = [f"{BATCH}.{name}" for name in names]
     if what == "start":
-        return [ClaimTask(task, WHO) for task in ids]
+        return [cmd.ClaimTask(task, WHO) for task in ids]
     if what == "fail":
-        return [FinishTask(task, ok=False, note="exit code 1", again=True) for task in ids]
-    return [FinishTask(task, ok=True) for task in ids]
+        return [cmd.FinishTask(task, ok=False, note="exit code 1", again=True) for task in ids]
+    return [cmd.FinishTask(task, ok=True) for task in ids]

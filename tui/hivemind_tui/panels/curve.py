@@ -13,21 +13,9 @@ from textual.strip import Strip
 from hivemind.scheduler.events import LaneState
 from hivemind.text.humanise import short_duration, short_span
 from hivemind.world.snapshot import LaneView
+from hivemind_tui.plots import sample
 from hivemind_tui.plots.canvas import Canvas, Runs, columns, steps
 from hivemind_tui.plots.process import PlotProcess
-from hivemind_tui.plots.sample import (
-    NOTED,
-    ROLE_CODES,
-    SHADE,
-    TTFT_ROWS_MOST,
-    Figure,
-    Job,
-    PlotMark,
-    job_for,
-    mark,
-    span_of,
-    turned,
-)
 from hivemind_tui.render.format import clean, clock, level, whole
 from hivemind_tui.render.pen import Chunk, Pen, Row, Span, cells_of, fitting
 from hivemind_tui.render.rows import named
@@ -48,15 +36,15 @@ _TREND = 24
 """Narrowest trend beside which the last change is described."""
 
 
-def wanted(view: View, width: int, height: int, pen: Pen) -> Job | None:
+def wanted(view: View, width: int, height: int, pen: Pen) -> sample.Job | None:
     """Return the figure that the panel wants in this size; None where it draws without one."""
     cells, rows = pen.body_size(width, height)
     if view.lane is None or not pen.glyphs.braille:
         return None
-    return job_for(view.lane, cells, _picture(rows))
+    return sample.job_for(view.lane, cells, _picture(rows))
 
 
-def render(view: View, width: int, height: int, pen: Pen, figure: Figure | None = None) -> list[Strip]:
+def render(view: View, width: int, height: int, pen: Pen, figure: sample.Figure | None = None) -> list[Strip]:
     """Return the panel's rows: the newest figure where it has the right size, else a sketch; gauges below."""
     cells, rows = pen.body_size(width, height)
     lane = view.lane
@@ -64,7 +52,7 @@ def render(view: View, width: int, height: int, pen: Pen, figure: Figure | None 
         return pen.message("Concurrency", "The curve begins with the first request.", width, height)
     picture = _picture(rows)
     if figure is not None and (figure.width, figure.height) == (cells, picture):
-        body: list[Row] = [[(text, ROLE_CODES[code]) for text, code in runs] for runs in figure.rows]
+        body: list[Row] = [[(text, sample.ROLE_CODES[code]) for text, code in runs] for runs in figure.rows]
     else:
         body = [*_sketch(lane, cells, picture, pen)]
     if rows >= _WORDS_FROM:
@@ -91,7 +79,7 @@ class CurvePanel(Panel):
         super().__init__(self._drawing, id=id, **leading)
         self._plots = plots
         self._now = now
-        self._submitted: Job | None = None
+        self._submitted: sample.Job | None = None
         self._submitted_at = -_BETWEEN_S
 
     def _drawing(self, view: View, width: int, height: int, pen: Pen) -> list[Strip]:
@@ -125,9 +113,9 @@ def _gauges(state: LaneState, width: int) -> list[Span]:
 
 def _changes(view: View, lane: LaneView, width: int, pen: Pen) -> list[Span]:
     last = _last_change(lane)
-    described = None if last is None else mark(lane.curve[last].mark)
-    now, span_s = (lane.curve[-1].at, span_of(lane.curve)) if lane.curve else (0.0, 0.0)
-    signs = Counter(mark(point.mark) for point in lane.curve if point.mark and now - point.at <= span_s)
+    described = None if last is None else sample.mark(lane.curve[last].mark)
+    now, span_s = (lane.curve[-1].at, sample.span_of(lane.curve)) if lane.curve else (0.0, 0.0)
+    signs = Counter(sample.mark(point.mark) for point in lane.curve if point.mark and now - point.at <= span_s)
     others = [sign for sign, _ in signs.most_common() if sign is not described]
     words = last_change(view, lane, pen)
     counted: list[Chunk] = [(0, words), *((1, _sign(sign, pen, signs[sign])) for sign in others)]
@@ -136,7 +124,7 @@ def _changes(view: View, lane: LaneView, width: int, pen: Pen) -> list[Span]:
     return fitting(width, [(0, words), *((1 + rank, _sign(sign, pen)) for rank, sign in enumerate(others))])
 
 
-def _sign(sign: PlotMark, pen: Pen, times: int = 1) -> list[Span]:
+def _sign(sign: sample.PlotMark, pen: Pen, times: int = 1) -> list[Span]:
     often = f" ×{times}" if times > 1 else ""
     return [(f"{sign.shown(pen.glyphs.braille)} ", sign.role), (sign.word + often, "dim")]
 
@@ -148,10 +136,10 @@ def last_change(view: View, lane: LaneView, pen: Pen) -> list[Span]:
         return [("no cut in this span", "dim")]
     point = lane.curve[index]
     when = f" at {clock(view.snapshot.wall - (view.snapshot.at - point.at))}"
-    sign = mark(point.mark)
+    sign = sample.mark(point.mark)
     shown = (f"{sign.shown(pen.glyphs.braille)} ", sign.role)
-    if turned(point.mark):
-        said = clean(point.mark.removeprefix(NOTED))
+    if sample.turned(point.mark):
+        said = clean(point.mark.removeprefix(sample.NOTED))
         return [
             shown,
             (said if len(said) <= _NOTE else f"{said[: _NOTE - 1]}{pen.glyphs.ellipsis}", sign.role),
@@ -174,7 +162,7 @@ def trend(view: View, lane: LaneView, width: int, rows: int, pen: Pen) -> list[S
     label, words = f"level {level(state.level)}, at most {whole(state.ceiling)} ", last_change(view, lane, pen)
     if width <= len(label) or not lane.curve:
         return [pen.row(width, (label, "dim")), *[pen.row(width)] * (rows - 1)]
-    span = f"{'last ' + short_duration(span_of(lane.curve)):<{len(label)}.{len(label)}}"
+    span = f"{'last ' + short_duration(sample.span_of(lane.curve)):<{len(label)}.{len(label)}}"
     if rows > 1:
         bars, signs = _bars_and_signs(lane, width - len(label), pen)
         begin, free = _gap(signs)
@@ -192,7 +180,7 @@ def trend(view: View, lane: LaneView, width: int, rows: int, pen: Pen) -> list[S
 
 def _bars_and_signs(lane: LaneView, cells: int, pen: Pen) -> tuple[list[Span], list[Span]]:
     """Return the level as bars, coloured where something bent it, and below them the signs of what did."""
-    now, span_s = lane.curve[-1].at, span_of(lane.curve)
+    now, span_s = lane.curve[-1].at, sample.span_of(lane.curve)
     points = [(point.at - now, point.level) for point in lane.curve if not math.isinf(point.level)]
     top = max((y for _, y in points), default=1.0)
     drawn = steps(columns(points, span_s, cells), top, pen.glyphs.steps)
@@ -200,7 +188,7 @@ def _bars_and_signs(lane: LaneView, cells: int, pen: Pen) -> tuple[list[Span], l
     signs: list[Span] = [(" ", "text")] * cells
     for point in lane.curve:
         if point.mark and now - point.at <= span_s:
-            sign = mark(point.mark)
+            sign = sample.mark(point.mark)
             at = min(cells - 1, int((point.at - now + span_s) / span_s * cells))
             signs[at], bars[at] = (sign.shown(pen.glyphs.braille), sign.role), (drawn[at], sign.role)
     return bars, signs
@@ -218,16 +206,16 @@ def _gap(signs: list[Span]) -> tuple[int, int]:
 def _sketch(lane: LaneView, width: int, height: int, pen: Pen) -> list[Runs]:
     if height < 1:
         return []
-    job = job_for(lane, width, max(4, height), braille=pen.glyphs.braille)
+    job = sample.job_for(lane, width, max(4, height), braille=pen.glyphs.braille)
     if job is None:
         note: Runs = [("gathering points…" if width >= 24 else "", "dim")]
         return [note, *([] for _ in range(height - 1))]
-    under = max(4, min(TTFT_ROWS_MOST, height * 2 // 5)) if height >= _SPLIT_FROM and job.ttft else 0
+    under = max(4, min(sample.TTFT_ROWS_MOST, height * 2 // 5)) if height >= _SPLIT_FROM and job.ttft else 0
     rows = _levels(job, width - _SCALE, height - under, pen)
     return rows + _first_tokens(job, width - _SCALE, under - 1, pen) if under else rows
 
 
-def _levels(job: Job, width: int, height: int, pen: Pen) -> list[Runs]:
+def _levels(job: sample.Job, width: int, height: int, pen: Pen) -> list[Runs]:
     canvas = Canvas(width, height, braille=pen.glyphs.braille)
     active = columns(job.active, job.span_s, canvas.columns)
     canvas.curve(active, job.top, "info", ".")
@@ -235,12 +223,12 @@ def _levels(job: Job, width: int, height: int, pen: Pen) -> list[Runs]:
     if job.ceiling is not None:
         canvas.line(job.ceiling, job.top, pen.glyphs.frame[4], "rule")
     for x, y, sign, code in job.marks:
-        canvas.put((x + job.span_s) / job.span_s, y, job.top, sign, ROLE_CODES[code])
-    canvas.area(active, job.top, SHADE if pen.glyphs.braille else ":", "info")
+        canvas.put((x + job.span_s) / job.span_s, y, job.top, sign, sample.ROLE_CODES[code])
+    canvas.area(active, job.top, sample.SHADE if pen.glyphs.braille else ":", "info")
     return _scaled(canvas.rows(), f"{math.ceil(job.top)}", pen)
 
 
-def _first_tokens(job: Job, width: int, height: int, pen: Pen) -> list[Runs]:
+def _first_tokens(job: sample.Job, width: int, height: int, pen: Pen) -> list[Runs]:
     top = max(job.target_s, *(y for _, y in job.ttft)) * 1.1
     canvas = Canvas(width, height, braille=pen.glyphs.braille)
     canvas.curve(columns(job.ttft, job.span_s, canvas.columns), top, "recover", "*")

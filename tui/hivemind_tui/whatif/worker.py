@@ -35,17 +35,7 @@ from hivemind.scheduler.types import Price, WindowKind
 from hivemind.world.lifecycle import Lifecycle, OpenRequests
 from hivemind.world.state import Carried
 from hivemind_tui.loop.child import messages, send
-from hivemind_tui.whatif.protocol import (
-    QUESTIONS,
-    Message,
-    Progress,
-    Question,
-    ReadRecording,
-    RecordingSummary,
-    RunSeries,
-    WhatIfFailed,
-    WhatIfResult,
-)
+from hivemind_tui.whatif import protocol
 
 _IDLE_S = 300.0
 Mark = tuple[tuple[str, int, int], ...]
@@ -101,11 +91,11 @@ class SeriesFold:
             for series, value in zip(self._series, values, strict=True):
                 series.set(self.ended - self.began, value)
 
-    def series(self) -> RunSeries:
+    def series(self) -> protocol.RunSeries:
         """Return the series so far."""
         until = self.ended - (self.began or 0.0)
         in_flight, waiting, level = ({begin: mean for begin, mean, _ in each.points(until)} for each in self._series)
-        return RunSeries(
+        return protocol.RunSeries(
             self._series[0].width_s,
             list(in_flight.values()),
             list(waiting.values()),
@@ -160,7 +150,7 @@ class SimulatedRun(Struct, frozen=True):
     """A run simulated with the recorded luck."""
 
     figures: Figures
-    series: RunSeries
+    series: protocol.RunSeries
     grants: list[Grant]
 
 
@@ -182,7 +172,7 @@ class Worker:
 
     def __init__(
         self,
-        send: Callable[[Message], None],
+        send: Callable[[protocol.Message], None],
         *,
         price: Price | None = None,
         load: Callable[[Path, Price | None], Recording] = load,
@@ -196,24 +186,24 @@ class Worker:
         self._draws = draws
         self._mark: Mark = ()
         self._recording: Recording | None = None
-        self._summary: RecordingSummary | None = None
-        self._series = RunSeries(1.0, [], [], [])
+        self._summary: protocol.RecordingSummary | None = None
+        self._series = protocol.RunSeries(1.0, [], [], [])
         self._began = 0.0
         self._checked: Beside[HeldOut] | None = None
         self._replayed: Beside[SimulatedRun] | None = None
         self._unchanged: dict[Job, Figures] = {}
         """Draws with the recorded settings."""
 
-    def answer(self, question: Question) -> None:
+    def answer(self, question: protocol.Question) -> None:
         """Send the answer to a question; an error is an answer too."""
         try:
             summary = self._read(Path(question.path))
-            self._send(summary if isinstance(question, ReadRecording) else self._tried(question.changes))
+            self._send(summary if isinstance(question, protocol.ReadRecording) else self._tried(question.changes))
         except HiveMindError as error:
-            self._send(WhatIfFailed(str(error)))
+            self._send(protocol.WhatIfFailed(str(error)))
         except MemoryError:
             self._forget()
-            self._send(WhatIfFailed("this recording doesn't fit into memory"))
+            self._send(protocol.WhatIfFailed("this recording doesn't fit into memory"))
 
     def _forget(self) -> None:
         for beside in (self._checked, self._replayed):
@@ -222,13 +212,13 @@ class Worker:
         self._mark, self._recording, self._checked, self._replayed = (), None, None, None
         self._unchanged.clear()
 
-    def _read(self, path: Path) -> RecordingSummary:
+    def _read(self, path: Path) -> protocol.RecordingSummary:
         journal = open_journal(path)
         mark = tuple((str(part), *_size_and_time(part)) for part in journal.parts)
         if mark == self._mark and self._summary is not None and self._recording is not None:
             return self._summary
         self._forget()
-        self._send(Progress("reading the recording"))
+        self._send(protocol.Progress("reading the recording"))
         recording = self._load(path, self._price)
         fold, turned = SeriesFold(), Counter[str]()
         for event in journal.events():
@@ -236,7 +226,7 @@ class Worker:
             if isinstance(event, ev.Commanded) and event.name == "Tune":
                 turned[str(event.arguments.get("knob"))] += 1
         self._began = journal.began.at if fold.began is None else fold.began
-        self._summary = RecordingSummary(
+        self._summary = protocol.RecordingSummary(
             recording.name,
             journal.began.wall + (self._began - journal.began.at),
             max(0.0, fold.ended - self._began),
@@ -251,13 +241,13 @@ class Worker:
         return self._summary
 
     def _report(self, words: str, done: int, of: int) -> None:
-        self._send(Progress(words, done / (of + 1)))  # what is left then is the run with its own luck
+        self._send(protocol.Progress(words, done / (of + 1)))  # what is left then is the run with its own luck
 
-    def _tried(self, changes: tuple[Change, ...]) -> WhatIfResult:
+    def _tried(self, changes: tuple[Change, ...]) -> protocol.WhatIfResult:
         recording = self._recording
         assert recording is not None
         words = f"simulating {', '.join(map(str, changes))}" if changes else "simulating the recorded settings"
-        self._send(Progress(words, 0.0))
+        self._send(protocol.Progress(words, 0.0))
         if self._checked is None or self._replayed is None:
             self._checked = Beside(partial(held_out, recording))
             self._replayed = Beside(partial(self._simulated, recording, (), self._price))
@@ -282,7 +272,7 @@ class Worker:
         wall = named(found.figures, WALL).changed
         if wall is not None and series.in_flight:
             series = structs.replace(series, width_s=wall.value / len(series.in_flight))
-        return WhatIfResult(
+        return protocol.WhatIfResult(
             found,
             self._series,
             series,
@@ -300,7 +290,7 @@ def _size_and_time(path: Path) -> tuple[int, int]:
 
 def main() -> None:
     """Answer until the input ends."""
-    questions = messages(QUESTIONS, nice=15, idle_s=_IDLE_S)
+    questions = messages(protocol.QUESTIONS, nice=15, idle_s=_IDLE_S)
     prices = Prices()
     worker = Worker(send, price=prices.cost)
     for question in questions:
