@@ -92,11 +92,10 @@ class ScriptRun(Struct, frozen=True):
     key: str
     arguments: tuple[Argument, ...] = ()
 
-    def by_digest(self) -> tuple[Argument, ...]:
-        return ("EVALSHA", self.script.digest, 1, self.key, *self.arguments)
-
-    def by_text(self) -> tuple[Argument, ...]:
-        return ("EVAL", self.script.text, 1, self.key, *self.arguments)
+    def command(self, *, whole: bool = False) -> tuple[Argument, ...]:
+        """Return the command, which names the script by its digest, or holds its whole text."""
+        script = ("EVAL", self.script.text) if whole else ("EVALSHA", self.script.digest)
+        return (*script, 1, self.key, *self.arguments)
 
 
 Command = ScriptRun | tuple[Argument, ...]
@@ -161,7 +160,9 @@ class FleetStore:
         if not commands:
             return []
         async with self._lock:
-            answers = await self._exchange([_by_digest(command) for command in commands])
+            answers = await self._exchange(
+                [each.command() if isinstance(each, ScriptRun) else each for each in commands]
+            )
             # A store that was restarted, or a replica that took over, doesn't know the scripts.
             unknown = [
                 (place, command)
@@ -169,7 +170,7 @@ class FleetStore:
                 if isinstance(command, ScriptRun) and isinstance(answers[place], self._redis.NoScriptError)
             ]
             if unknown:
-                again = await self._exchange([command.by_text() for _, command in unknown])
+                again = await self._exchange([run.command(whole=True) for _, run in unknown])
                 for (place, _), answer in zip(unknown, again, strict=True):
                     answers[place] = answer
         return [self._error(each) if isinstance(each, Exception) else each for each in answers]
@@ -325,7 +326,8 @@ class FleetStore:
             text = "doesn't speak Redis's protocol; is it the right port?"
             return StoreError(f"{where} {text}", "protocol", Fault.MISTAKE)
         if isinstance(error, self._redis.ResponseError):
-            return StoreError(f"{where} refuses a command: {_one_line(said)}", "refused command", Fault.MISTAKE)
+            line = " ".join(said.split())[:200]
+            return StoreError(f"{where} refuses a command: {line}", "refused command", Fault.MISTAKE)
         return self._unreachable(where, error, connecting)
 
     def _unreachable(self, where: str, error: Exception, connecting: bool) -> StoreError:
@@ -473,10 +475,6 @@ def _bounded_parser() -> type[Any]:
             return found
 
     return BoundedParser
-
-
-def _by_digest(command: Command) -> tuple[Argument, ...]:
-    return command.by_digest() if isinstance(command, ScriptRun) else command
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -137,7 +137,7 @@ class Checkpointer:
         agent = event.arguments["agent"]
         if not event.arguments["stopped"]:
             self._stops.pop(agent, None)
-        elif self._has_state(agent):
+        elif self.conversations.find(agent) is not None or self._process(agent) is not None:
             if agent in self._stops and self._stops[agent].reason != "operator":
                 del self._stops[agent]  # it was released since, or is stopped for another reason now
             self._stop(agent, "operator", f"stopped by {event.who}")
@@ -188,9 +188,6 @@ class Checkpointer:
         """Return whether an agent's run has sent a request, maybe to an earlier proxy: else nothing would be lost."""
         known = self._engine.agents.get(agent)
         return self.conversations.find(agent) is not None or (known is not None and known.own.used("run").tokens > 0)
-
-    def _has_state(self, agent: str) -> bool:
-        return self.conversations.find(agent) is not None or self._process(agent) is not None
 
     def _process(self, agent: str) -> Process | None:
         return self._processes.process(agent) if agent in self._ran else None

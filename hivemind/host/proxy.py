@@ -228,13 +228,13 @@ class Proxy:
             from hivemind.host.alerts import Webhook  # and with it httpx, which is slow to import
 
             secret = settings.alerts.webhook_secret
-            self.webhook = Webhook(
+            self.webhook = webhook = Webhook(
                 settings.alerts.webhook.reveal(),
                 "" if secret is None else secret.reveal(),
                 ca_file=settings.ca_file,
                 wall=self._wall,
             )
-            self.watch.on_alert = self._send_alert
+            self.watch.on_alert = lambda event, seen: webhook.tell(event, self.address, seen.verdict.text)
         self._servers = ModelServers(engine, settings)
         hooks.watched[ev.FirstContent] = hooks.watched[ev.AnsweredWhole] = self._servers.answered
         hooks.watched[ev.Abandoned] = self._servers.abandoned
@@ -274,10 +274,6 @@ class Proxy:
             self.engine.hooks.record = None
             await self._telemetry.aclose()
         await self._routes.aclose()
-
-    def _send_alert(self, event: ev.AlertRaised | ev.AlertOver, snapshot: Snapshot) -> None:
-        if self.webhook is not None:
-            self.webhook.tell(event, self.address, snapshot.verdict.text)
 
     def _world(self, at: float) -> World:
         world = World(

@@ -66,7 +66,7 @@ async def status(proxy: ProxyAccess, caller: Caller, args: StatusInput) -> out.S
         tasks_by_state=out.by_state(tasks),
     )
     limit = args.limit or _TASKS_LISTED
-    busiest = sorted(world.agents, key=_busiest)
+    busiest = sorted(world.agents, key=lambda view: (not view.running, -view.in_flight - view.queued, view.last_seen_s))
     if args.limit is None:
         working = [view for view in busiest if view.in_flight or view.queued or view.running]
         found.agents = [out.agent_in_short(view) for view in working[: out.SUMMARISED] if view is not own]
@@ -111,10 +111,6 @@ async def metrics(proxy: ProxyAccess, caller: Caller, args: MetricsInput) -> out
 
 _TASKS_LISTED = 20
 """Tasks that are listed where only a filter is given."""
-
-
-def _busiest(view: AgentView) -> tuple[bool, int, float]:
-    return not view.running, -(view.in_flight + view.queued), view.last_seen_s
 
 
 def _amount(view: AgentView, order: str) -> float:

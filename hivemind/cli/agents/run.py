@@ -152,8 +152,8 @@ def run_in_session(
                     code = _shell_code(outcome.exit_code)
                     log(outcome_text(outcome))
                     required = given.get("require_traffic", False)
-                    if (silence := silence_text(outcome)) is not None:
-                        (print_note if required else log)(silence)
+                    if outcome.usage is not None and outcome.usage.requests == 0:
+                        (print_note if required else log)(f"{outcome.agent}: {silent(outcome.usage.elsewhere)}")
                         code = code or (NO_TRAFFIC if required else 0)
                     if report is not None:
                         await asyncio.to_thread(write_report, report, _as_json(outcome))
@@ -258,12 +258,6 @@ def outcome_text(outcome: RunOutcome) -> str:
         again = command_line("hivemind resume", outcome.agent)
         text += f"; {owner(used.used_up)} is used up: {raise_command(used.used_up)}, then {again}"
     return text
-
-
-def silence_text(outcome: RunOutcome) -> str | None:
-    """Return what to say of a run that sent no request on its path; None where it did, or it isn't known."""
-    used = outcome.usage
-    return None if used is None or used.requests != 0 else f"{outcome.agent}: {silent(used.elsewhere)}"
 
 
 def _as_json(outcome: RunOutcome) -> dict[str, object]:

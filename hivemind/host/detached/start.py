@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hivemind.errors import BindError, HiveMindError, UsageError
-from hivemind.host.detached.order import DetachedOrder, Failed, Started, answer_in
+from hivemind.host.detached.order import DetachedOrder, Started, answer_in
 from hivemind.records import replace
 from hivemind.settings import FIRST_UPSTREAMS, Settings
 
@@ -51,13 +51,9 @@ async def start_detached(settings: Settings, settings_file: Path | None, environ
         return answer
     if isinstance(answer, str):
         raise HiveMindError(f"the proxy ended before it served: {answer or 'see hivemind logs'}")
-    raise _error_of(answer)
-
-
-def _error_of(failed: Failed) -> HiveMindError:
-    if failed.in_use:
-        return BindError(failed.error, in_use=True)
-    return (UsageError if failed.exit_code == UsageError.exit_code else HiveMindError)(failed.error)
+    if answer.in_use:
+        raise BindError(answer.error, in_use=True)
+    raise (UsageError if answer.exit_code == UsageError.exit_code else HiveMindError)(answer.error)
 
 
 def _begin(order: DetachedOrder, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:

@@ -143,7 +143,8 @@ class JournalIndex:
         if self.at >= at:
             return start
         part, offset = self.line_near(at)
-        if self._bytes_between(start.place, part, offset) <= 2 * TAIL:
+        parts_between = sum(each.stat().st_size for each in self.parts[start.place.part : part])
+        if parts_between - start.place.offset + offset <= 2 * TAIL:
             return start
         # The last stretch before the offset, and the state that the part began with.
         carried = _carried(self.parts[part])
@@ -188,10 +189,6 @@ class JournalIndex:
             return JournalPlace(part, 0)
         with self.parts[part].open("rb") as file:
             return JournalPlace(part, line_start(file, offset - TAIL))
-
-    def _bytes_between(self, place: JournalPlace, part: int, offset: int) -> int:
-        between = sum(each.stat().st_size for each in self.parts[place.part : part])
-        return between - place.offset + offset
 
     # --- Having it made --------------------------------------------------------------------------------------------
 

@@ -27,11 +27,12 @@ def sentence(prediction: Prediction, figures: Sequence[Foretold], *, apart: bool
     wall, waited = named(figures, WALL), named(figures, WAITED)
     if not prediction.changes and not prediction.simulated:
         return _again(wall)
-    what = _with(prediction, apart=apart)
-    if prediction.changes and not _differs(prediction):
+    what, drawn = _with(prediction, apart=apart), prediction.drawn
+    if prediction.changes and prediction.replayed == prediction.own and drawn.before == drawn.after:
         return f"{what} nothing would have changed in this run."
     assert wall.difference is not None
-    than = "" if not (prediction.simulated and prediction.changes) else f" than {_usually(apart)}"
+    usual = "the recorded settings in one scheduler" if apart else "HiveMind's usual settings"
+    than = f" than with {usual}" if prediction.simulated and prediction.changes else ""
     ended = _ended(wall.difference, wall.by_share, than)
     if less_is_done(prediction):
         return f"{what}, {_loss(prediction)}, so nothing else counts as better: the run {_modal(wall)} have {ended}."
@@ -81,15 +82,6 @@ def _with(prediction: Prediction, *, apart: bool) -> str:
         return f"With these {len(changes)} changes"
     named = [change_text(each) for each in changes]
     return f"With {' and '.join([', '.join(named[:-1]), named[-1]] if len(named) > 1 else named)}"
-
-
-def _usually(apart: bool) -> str:
-    return "with the recorded settings in one scheduler" if apart else "with HiveMind's usual settings"
-
-
-def _differs(prediction: Prediction) -> bool:
-    drawn = prediction.drawn
-    return prediction.replayed != prediction.own or drawn.before != drawn.after
 
 
 def _loss(prediction: Prediction) -> str:

@@ -18,7 +18,6 @@ from msgspec import Struct, field
 
 from hivemind.journal.figures import Figures
 from hivemind.lab.foresight.draws import Job
-from hivemind.lab.simulate.overrides import Change
 from hivemind.lab.tune.promise import LEAST_GAIN, REDUCED, Goal, Promise, goes_beyond, harm, promised
 from hivemind.lab.tune.simulations import Simulations
 from hivemind.lab.tune.space import Changes, RecordedSettings, agree, distance, neighbours, single_changes
@@ -150,7 +149,8 @@ class Tuner(Struct):
             best = self._best
             if best is None:
                 return
-            self._look_at([self._replaced(best.changes, each) for each in neighbours(best.changes[-1], self.recorded)])
+            *before, last = best.changes
+            self._look_at([(*before, each) for each in neighbours(last, self.recorded)])
             best = self._best or best
             more = [each.changes[0] for each in self._ranked() if len(each.changes) == 1]
             others = [each for each in more if each.name not in {change.name for change in best.changes}]
@@ -232,9 +232,6 @@ class Tuner(Struct):
             (each for each in ranked if each.score >= enough),
             key=lambda each: (len(each.changes), distance(each.changes, self.recorded)),
         )
-
-    def _replaced(self, changes: Changes, change: Change) -> Changes:
-        return (*(each for each in changes if each.name != change.name), change)
 
     def _tried(self, candidates: Sequence[Changes], stage: int, count: int) -> list[Candidate | None]:
         """Simulate each candidate once in every recording with every draw; None: its changes don't go together."""

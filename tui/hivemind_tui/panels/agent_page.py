@@ -128,12 +128,8 @@ def tokens_fact(view: View, agent: AgentView, *, with_cost: bool) -> Fact:
     of = [(f" ({', '.join(counts)})", "dim")] if len(counts) > 1 else []
     chunks: list[Chunk] = [(0, [*named("in", short_count(usage.total_input)), *of])]
     chunks.append((0, named("out", short_count(usage.output_tokens))))
-    return Fact(3, "tokens", [*chunks, (1, named("cost", cost_of(agent)))] if with_cost else chunks)
-
-
-def cost_of(agent: AgentView) -> str:
-    """Return the agent's cost, marked where some of its tokens have no known price."""
-    return at_least(agent.dollars) if agent.unpriced else short_dollars(agent.dollars)
+    cost = at_least(agent.dollars) if agent.unpriced else short_dollars(agent.dollars)
+    return Fact(3, "tokens", [*chunks, (1, named("cost", cost))] if with_cost else chunks)
 
 
 def _cost(agent: AgentView) -> Fact:

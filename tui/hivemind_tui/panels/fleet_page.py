@@ -254,18 +254,15 @@ def render_key(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     for block in blocks:
         lines += [*([[]] if lines else []), *_block_rows(block, cells, each, pen)]
     slots = " in flight" if key.level is None else f"/{int(key.level)} slots"
-    note = join(f"{key.in_flight}{slots}", f"{key.waiting} waiting" if key.waiting else "", _key_note(view))
+    count = len(view.fleet.lanes)
+    place = f"{view.lane_index % count + 1}/{count}, tab" if count > 1 else ""
+    note = join(f"{key.in_flight}{slots}", f"{key.waiting} waiting" if key.waiting else "", place)
     return pen.frame(f"Key {key.shown}", note, lines, width, height)
 
 
 def _key_rows(key: FleetLane) -> int:
     """Return the rows of all blocks with all proxies."""
     return (len(key.windows) + 1) * (len(key.taken) + 3) - 1
-
-
-def _key_note(view: View) -> str:
-    count = len(view.fleet.lanes)
-    return f"{view.lane_index % count + 1}/{count}, tab" if count > 1 else ""
 
 
 def _blocks(key: FleetLane, me: str) -> list[_Block]:

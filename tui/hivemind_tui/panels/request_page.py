@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from hivemind.scheduler.types import Usage
 from hivemind.text.humanise import NOTHING, short_count, short_dollars
 from hivemind.world.snapshot import AttemptView, Decision, RequestDetail, RequestView
 from hivemind_tui.render.bars import Axis, bar, beginning, rounded, times_since
@@ -100,11 +99,6 @@ def reason(view: View, request: RequestView, pen: Pen) -> list[Span]:
     return [(f"{glyph} ", role), (sentence(ticket, lane_of(view.snapshot.lanes, ticket), agent), "text")]
 
 
-def _final(request: RequestView) -> Usage | None:
-    """Return what it used, once it is over: before that, only attempts that failed have stated anything."""
-    return None if request.ended_at is None else request.usage
-
-
 def _cost(request: RequestView) -> list[Span]:
     tier = "" if request.usage is None else request.usage.tier
     return [*named("cost", short_dollars(request.dollars)), (f" ({tier})" if tier else "", "dim")]
@@ -195,7 +189,9 @@ def _model(request: RequestView, detail: RequestDetail | None, pen: Pen) -> list
 
 
 def _tokens(request: RequestView, detail: RequestDetail | None, pen: Pen) -> list[Chunk]:
-    about, usage, parts = pen.glyphs.about, _final(request), ""
+    # Before its end only attempts that failed have stated anything.
+    usage = None if request.ended_at is None else request.usage
+    about, parts = pen.glyphs.about, ""
     if detail is not None:
         parts = f" ({short_count(detail.estimated_input)} in, {short_count(detail.estimated_output)} out)"
     estimate = [*named("estimated", f"{about}{short_count(request.estimated_tokens)}"), (parts, "dim")]

@@ -104,8 +104,10 @@ class _Strip:
         return min(self._cells - 1, int(self._playback.share(at) * self._cells))
 
     def two(self) -> list[_Row]:
-        below = self._known() or [(self._passed(), "dim")]
-        return [(self._short_state(), self._bars("both", "ok"), []), (below, self._noted(self._marked()), [])]
+        playback, below = self._playback, self._known() or [(self._passed(), "dim")]
+        glyph, _, role = state_of(playback, self._pen)
+        state = [(f"{glyph} {shown_speed(playback.speed):<6}", role), (clock(playback.wall), "strong")]
+        return [(state, self._bars("both", "ok"), []), (below, self._noted(self._marked()), [])]
 
     def four(self) -> list[_Row]:
         playback, marks = self._playback, self._playback.mark_count
@@ -120,10 +122,6 @@ class _Strip:
             ([(self._passed(), "dim")], self._marked(loop=False), counted),
             (self._known(), self._labels(), [("     g lists them", "dim")] if marks else []),
         ]
-
-    def _short_state(self) -> list[Span]:
-        glyph, _, role = state_of(self._playback, self._pen)
-        return [(f"{glyph} {shown_speed(self._playback.speed):<6}", role), (clock(self._playback.wall), "strong")]
 
     def _passed(self) -> str:
         playback = self._playback

@@ -185,7 +185,9 @@ def _vitals(snapshot: Snapshot) -> Iterator[Vital]:
     tokens, of = _tokens(found)
     limit = [("/", "dim"), (short_count(found.tokens_limit), "dim")] if found.tokens_limit else [("/min", "dim")]
     brief: Row = [("tokens ", "dim"), tokens, *limit]
-    yield Vital(1, "TOKENS", brief, [tokens, (of, "dim")], (), "tokens_per_min", "info", _per_minute)
+    yield Vital(
+        1, "TOKENS", brief, [tokens, (of, "dim")], (), "tokens_per_min", "info", lambda each: f"{short_count(each)}/min"
+    )
     if found.tasks:
         done, eta, top = f"{found.tasks_done} of {found.tasks}", _eta(snapshot), float(found.tasks)
         figure, brief = [(done, "strong"), *eta], [("tasks ", "dim"), (done, "strong"), *eta]
@@ -242,10 +244,6 @@ def _by_hour(snapshot: Snapshot) -> Row:
         return ()
     end = time.strftime("%H:%M", local(snapshot.wall + forecast.hour_ends_in_s))
     return [(f", {short_dollars(forecast.dollars_by_hour)} by {end}", "dim")]
-
-
-def _per_minute(tokens: float) -> str:
-    return f"{short_count(tokens)}/min"
 
 
 def _per_hour(amount: float) -> str:
