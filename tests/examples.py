@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hypothesis import Phase, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 from hypothesis.internal.conjecture import providers
 
@@ -46,3 +46,14 @@ def examples(large: int, few: int | None = None) -> int:
     if settings.get_current_profile_name() == "fuzz":
         return large * _FUZZ_TIMES
     return min(large, max(_FEWEST, large // _SHARE)) if few is None else few
+
+
+def of_histories(large: int, few: int | None = None, *, steps: int = 40) -> settings:
+    """Return the settings of a machine of rules, as long as its steps may take."""
+    return settings(
+        max_examples=examples(large, few),
+        stateful_step_count=steps,
+        deadline=None,
+        derandomize=repeated(),
+        suppress_health_check=list(HealthCheck),
+    )

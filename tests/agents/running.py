@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import random
 import signal
 import sys
+import termios
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,6 +76,21 @@ class Place:
             cwd=self.folder,
             env=self._environ(environ),
             start_new_session=True,
+        )
+        self.processes.append(process)
+        return process
+
+    async def run_at(self, terminal: int, *args: str) -> asyncio.subprocess.Process:
+        """Start `hivemind run` at its session's terminal."""
+        process = await asyncio.create_subprocess_exec(
+            *("hivemind", "run", *args),
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            cwd=self.folder,
+            env=self._environ({}),
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(terminal, termios.TIOCSCTTY, 0),
         )
         self.processes.append(process)
         return process

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import os
 import pty
 import signal
 import sys
-import termios
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from agents.running import PLAIN, Place, Ran, at, ended, providing
+from agents.running import Place, Ran, at, ended, providing
 from agents.test_run import QUICK
 from detached import detached_in, detached_with
 from ports import unused_port
@@ -118,17 +116,7 @@ async def test_its_starters_terminal(tmp_path: Path, end: str) -> None:
     """Keys of the terminal and its end reach the starter and its command, and not the proxy."""
     async with nothing(tmp_path) as (place, _):
         ours, theirs = pty.openpty()
-        run = await asyncio.create_subprocess_exec(
-            *("hivemind", "run", "--name", "alice", "--", "sh", "-c", "touch up; exec sleep 60"),
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            cwd=tmp_path,
-            env={**PLAIN, "HIVEMIND_STATE_DIR": str(tmp_path / "state"), **place.environ},
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(theirs, termios.TIOCSCTTY, 0),
-        )
-        place.processes.append(run)
+        run = await place.run_at(theirs, "--name", "alice", "--", "sh", "-c", "touch up; exec sleep 60")
         os.close(theirs)
         await until((tmp_path / "up").exists)
         (pid,) = detached_in(tmp_path)

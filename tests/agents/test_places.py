@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from examples import examples, repeated
-from hypothesis import HealthCheck, settings
+from examples import of_histories
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -215,10 +214,4 @@ class Trees(RuleBasedStateMachine):
 
 
 TestTrees = Trees.TestCase
-TestTrees.settings = settings(
-    max_examples=examples(100),
-    stateful_step_count=40,
-    deadline=None,
-    derandomize=repeated(),
-    suppress_health_check=list(HealthCheck),
-)
+TestTrees.settings = of_histories(100)

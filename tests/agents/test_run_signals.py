@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import pty
 import signal
-import termios
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
-from agents.running import HANGS_S, PLAIN, Place, at, before, ended, providing
+from agents.running import HANGS_S, Place, at, before, ended, providing
 from ports import unused_port
 from waiting import until
 
@@ -76,27 +74,12 @@ def terminal() -> Iterator[tuple[int, int]]:
                 continue
 
 
-def _as_its_own(terminal: int) -> None:
-    """In the new process: this is its session's terminal."""
-    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
-
-
 async def test_keys_of_the_terminal(tmp_path: Path) -> None:
     """Ctrl-C at a terminal reaches the command once each time, a second one too, and the runner tells how it ended."""
     (tmp_path / "counts.py").write_text(COUNTS)
     async with before(tmp_path) as (_, place):
         with terminal() as (ours, theirs):
-            run = await asyncio.create_subprocess_exec(
-                *("hivemind", "run", "--name", "alice", "--", "python", "counts.py", "2"),
-                stdin=theirs,
-                stdout=theirs,
-                stderr=theirs,
-                cwd=tmp_path,
-                env={**PLAIN, **place.environ},
-                start_new_session=True,
-                preexec_fn=lambda: _as_its_own(theirs),
-            )
-            place.processes.append(run)
+            run = await place.run_at(theirs, "--name", "alice", "--", "python", "counts.py", "2")
             await until((tmp_path / "up").exists)
             os.write(ours, b"\x03")
             await until((tmp_path / "came-1").exists)

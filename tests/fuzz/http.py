@@ -131,12 +131,8 @@ def _waits(task: asyncio.Task[None]) -> bool:
 def request_heads(data: bytes) -> None:
     """What is served is, one after the other, what a strict reader finds; where that ends early, it is refused."""
     (seed,), text = choices(data, 1)
-    if seed == 2:
-        # Cut at these marks, so that a head can come alone, and once more.
-        parts = [part for part in text.split(b"|") if part]
-        text = b"".join(parts)
-    else:
-        parts = pieces(text, seed)
+    parts = _cut(text, seed)
+    text = b"".join(parts)
     meant, rest = requests_in(text)
     served, answers, closed = _loop().run_until_complete(_served(parts))
     wanted = [_plain(each) for each in meant]
@@ -149,6 +145,11 @@ def request_heads(data: bytes) -> None:
         require(refused and closed, "neither served nor refused", statuses, wanted[len(found) :])
     if rest == "malformed" and not (meant and meant[-1].closes):
         require(refused or closed or _waits_for_more(text), "what is malformed isn't refused", statuses, text)
+
+
+def _cut(text: bytes, seed: int) -> list[bytes]:
+    """Cut a text by the seed; 2: at these marks, so that a head can come alone, and once more."""
+    return [part for part in text.split(b"|") if part] if seed == 2 else pieces(text, seed)
 
 
 def _waits_for_more(text: bytes) -> bool:
@@ -236,11 +237,8 @@ def reply_heads(data: bytes) -> None:
     (seed, way), text = choices(data, 2)
     method = b"HEAD" if way % 4 == 3 else b"POST"
     relayed, ended = bool(way & 4), bool(way & 8)
-    if seed == 2:
-        parts = [part for part in text.split(b"|") if part]
-        text = b"".join(parts)
-    else:
-        parts = pieces(text, seed)
+    parts = _cut(text, seed)
+    text = b"".join(parts)
     found = _loop().run_until_complete(_read(parts, method, relayed=relayed, ended=ended))
     said = reply_in(text, method, ended=ended)
     _compare(found, said)

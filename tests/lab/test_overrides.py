@@ -34,10 +34,25 @@ LANE = LaneConfig("here", "ollama", max_concurrency=3, rpm=40, tpm=900, rpm_bind
         ("budget.tokens=none", Change("budget.tokens", None)),
         ("agent.Ann.b.priority=HIGH", Change("agent.Ann.b.priority", "high")),
         ("agent.ann.budget=50k", Change("agent.ann.budget", "50k")),
+        ("provider.limits=x2", Change("provider.limits", "x2")),
+        ("provider.limits = 2x", Change("provider.limits", "x2")),
+        ("Provider.Mock.tokens=200k", Change("provider.Mock.tokens", "200000")),
+        ("provider.places=none", Change("provider.places", "none")),
+        ("provider.places=×1.5", Change("provider.places", "x1.5")),
+        ("provider.outage=5m", Change("provider.outage", "5m")),
+        ("provider.cache=off", Change("provider.cache", "none")),
+        ("provider.cache=5m", Change("provider.cache", "5m")),
+        ("provider.outage=90s@10m", Change("provider.outage", "90s@10m")),
+        ("provider.latency=x0.5", Change("provider.latency", "x0.5")),
+        ("provider.model=claude-haiku-4-5", Change("provider.model", "claude-haiku-4-5")),
+        ("provider.tier=4", Change("provider.tier", "4")),
+        ("agents=x2", Change("agents", "x2")),
+        ("agents=40", Change("agents", "40")),
     ],
 )
 def test_understood(text: str, change: Change) -> None:
-    """Settings by their names, by the paper's, and by what people would try; a change reads back as the same."""
+    """Settings by their names, by the paper's, and by what people would try; a change reads back as the same, and so
+    does a question about the provider or the agents."""
     assert parse_changes([text]) == (change,)
     assert parse_changes([str(change)]) == (change,)
 

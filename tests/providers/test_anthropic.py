@@ -9,6 +9,7 @@ import pytest
 import zstandard
 from hypothesis import example, given
 from hypothesis import strategies as st
+from providers.fed import fed
 
 from hivemind.providers.anthropic import _MESSAGE, Anthropic, AnthropicReader
 from hivemind.providers.base import Facts, StreamForm, Tap
@@ -34,10 +35,7 @@ BLOCK = event("content_block_start", index=0, content_block={"type": "text", "te
 
 
 def tapped(*events: bytes) -> Tap:
-    tap = WIRE.tap(SSE, STREAM)
-    for data in events:
-        tap.feed(data)
-    return tap
+    return fed(WIRE.tap(SSE, STREAM), events)
 
 
 def facts(**body: object) -> Facts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from providers.fed import fed
 
 from hivemind.providers.base import Facts, StreamForm, Tap
 from hivemind.providers.errors import classify
@@ -34,10 +35,7 @@ def sse(value: object) -> bytes:
 
 def tapped(*events: bytes, form: StreamForm = StreamForm.SSE) -> Tap:
     media = b"text/event-stream" if form is StreamForm.SSE else b"application/json; charset=UTF-8"
-    tap = WIRE.tap([(b"content-type", media)], Facts(form=form))
-    for data in events:
-        tap.feed(data)
-    return tap
+    return fed(WIRE.tap([(b"content-type", media)], Facts(form=form)), events)
 
 
 def facts(path: str, query: str = "", **body: object) -> Facts:

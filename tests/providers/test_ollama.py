@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from providers.fed import fed
 
 from hivemind.providers.base import Facts, StreamForm, Tap
 from hivemind.providers.ollama import Ollama
@@ -19,10 +20,7 @@ def line(**fields: object) -> bytes:
 
 def tapped(*lines: bytes) -> Tap:
     facts = Facts(stream=True, form=StreamForm.NDJSON)
-    tap = WIRE.tap([(b"content-type", b"application/x-ndjson")], facts)
-    for data in lines:
-        tap.feed(data)
-    return tap
+    return fed(WIRE.tap([(b"content-type", b"application/x-ndjson")], facts), lines)
 
 
 def facts(path: str, **body: object) -> Facts:

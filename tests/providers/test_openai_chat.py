@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from providers.fed import fed
 
 from hivemind.providers.base import Facts, StreamForm, Tap
 from hivemind.providers.ollama import Ollama
@@ -24,10 +25,7 @@ def chunk(delta: object = None, finish: str | None = None, **fields: object) -> 
 
 
 def tapped(*events: bytes) -> Tap:
-    tap = WIRE.tap([(b"content-type", b"text/event-stream")], STREAM)
-    for data in events:
-        tap.feed(data)
-    return tap
+    return fed(WIRE.tap([(b"content-type", b"text/event-stream")], STREAM), events)
 
 
 def facts(path: str = PATH, **body: object) -> Facts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from providers.fed import fed
 
 from hivemind.providers.base import Facts, StreamForm, Tap
 from hivemind.providers.clients import TryAgain
@@ -26,10 +27,7 @@ def event(kind: str, **fields: object) -> bytes:
 
 
 def tapped(*events: bytes) -> Tap:
-    tap = WIRE.tap([(b"content-type", b"text/event-stream")], Facts(stream=True, form=StreamForm.SSE))
-    for data in events:
-        tap.feed(data)
-    return tap
+    return fed(WIRE.tap([(b"content-type", b"text/event-stream")], Facts(stream=True, form=StreamForm.SSE)), events)
 
 
 def facts(path: str = PATH, **body: object) -> Facts:

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
-from examples import examples, repeated
-from hypothesis import HealthCheck, settings
+from examples import examples, of_histories
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from proxy.kit import Running, proxying
@@ -718,13 +717,7 @@ class Counted(Traffic):
 class TestTraffic(Counted.TestCase):  # type: ignore[misc, valid-type]
     """Whatever is done in whatever order."""
 
-    settings = settings(
-        max_examples=examples(200, few=10),
-        stateful_step_count=30,
-        deadline=None,
-        derandomize=repeated(),
-        suppress_health_check=list(HealthCheck),
-    )
+    settings = of_histories(200, few=10, steps=30)
 
     def runTest(self) -> None:
         super().runTest()

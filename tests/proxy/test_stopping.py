@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 from proxy.kit import Hang, Play, Raw, Running, between, proxying, raw, request
@@ -111,37 +113,37 @@ async def test_an_answer_that_has_begun_is_cut(play: Play, body: bytes) -> None:
         assert (agent.in_flight, agent.queued) == (0, 0)
 
 
-async def test_waiting() -> None:
-    """Whoever waits is told, and the one before it isn't touched where it is another agent's."""
+@asynccontextmanager
+async def behind_bob(*plays: Play, **values: float) -> AsyncIterator[tuple[Running, Scripted, asyncio.Event, Raw, Raw]]:
+    """Bob's request has the only slot until the event is set; his connection, and one more."""
     gate = asyncio.Event()
     async with (
-        between([gate, ANSWER], max_concurrency=1) as (proxy, upstream),
-        raw(proxy.port) as in_flight,
-        raw(proxy.port) as waiting,
+        between([gate, ANSWER], *plays, max_concurrency=1, **values) as (proxy, upstream),
+        raw(proxy.port) as bobs,
+        raw(proxy.port) as asking,
     ):
-        await in_flight.send(request("/agent/bob/v1/messages", PLAIN_BODY))
+        await bobs.send(request("/agent/bob/v1/messages", PLAIN_BODY))
         await upstream.until(lambda: len(upstream.requests) == 1)
+        yield proxy, upstream, gate, bobs, asking
+
+
+async def test_waiting() -> None:
+    """Whoever waits is told, and the one before it isn't touched where it is another agent's."""
+    async with behind_bob() as (proxy, upstream, gate, bobs, waiting):
         await waiting.send(request(PATH, PLAIN_BODY))
         await proxy.until(lambda world: world.queued == 1)
         stop(proxy)
         await refused(waiting)
         gate.set()
-        assert (await in_flight.head())[0] == 200
+        assert (await bobs.head())[0] == 200
         assert len(upstream.requests) == 1
 
 
 @pytest.mark.parametrize("in_flight", [False, True], ids=["waiting", "in flight"])
 async def test_a_stream_that_was_kept_alive(in_flight: bool) -> None:
     """Its head is out, so it is told by its provider's error event, and ends well: nothing of an answer was in it."""
-    gate = asyncio.Event()
-    keepalive = {"keepalive_after_s": 0.005, "keepalive_every_s": 0.005, "max_concurrency": 1}
-    async with (
-        between([gate, ANSWER], [Hang()], **keepalive) as (proxy, upstream),
-        raw(proxy.port) as before,
-        raw(proxy.port) as asking,
-    ):
-        await before.send(request("/agent/bob/v1/messages", PLAIN_BODY))
-        await upstream.until(lambda: len(upstream.requests) == 1)
+    keepalive = {"keepalive_after_s": 0.005, "keepalive_every_s": 0.005}
+    async with behind_bob([Hang()], **keepalive) as (proxy, upstream, gate, bobs, asking):
         status, headers = await asking.ask(request(PATH, STREAM_BODY))
         assert status == 200
         if in_flight:
@@ -154,7 +156,7 @@ async def test_a_stream_that_was_kept_alive(in_flight: bool) -> None:
         error = json.loads(data.removeprefix(b"data: "))["error"]
         assert (error["type"], error["message"]) == ("invalid_request_error", TEXT)
         gate.set()
-        assert (await before.head())[0] == 200
+        assert (await bobs.head())[0] == 200
         await upstream.until(lambda: len(upstream.open) <= 1)
 
 
@@ -165,15 +167,7 @@ def listening(proxy: Running) -> int:
 
 async def test_all_who_wait_for_the_same_answer() -> None:
     """A request that was sent again while the first one waited is told as well."""
-    gate = asyncio.Event()
-    async with (
-        between([gate, ANSWER], [Hang()], max_concurrency=1) as (proxy, upstream),
-        raw(proxy.port) as before,
-        raw(proxy.port) as first,
-        raw(proxy.port) as again,
-    ):
-        await before.send(request("/agent/bob/v1/messages", PLAIN_BODY))
-        await upstream.until(lambda: len(upstream.requests) == 1)
+    async with behind_bob([Hang()]) as (proxy, upstream, gate, _, first), raw(proxy.port) as again:
         await first.send(request(PATH, PLAIN_BODY, "x-stainless-retry-count: 0"))
         await proxy.until(lambda world: world.queued == 1)
         await again.send(request(PATH, PLAIN_BODY, "x-stainless-retry-count: 1"))
@@ -187,14 +181,7 @@ async def test_all_who_wait_for_the_same_answer() -> None:
 
 async def test_granted_in_the_same_moment() -> None:
     """A request that was let through and stopped before it could go upstream never gets there."""
-    gate = asyncio.Event()
-    async with (
-        between([gate, ANSWER], [ANSWER], max_concurrency=1) as (proxy, upstream),
-        raw(proxy.port) as before,
-        raw(proxy.port) as asking,
-    ):
-        await before.send(request("/agent/bob/v1/messages", PLAIN_BODY))
-        await upstream.until(lambda: len(upstream.requests) == 1)
+    async with behind_bob([ANSWER]) as (proxy, upstream, _, _, asking):
         await asking.send(request(PATH, PLAIN_BODY))
         await proxy.until(lambda world: world.queued == 1)
         proxy.proxy.apply(StopAgent("bob", True))

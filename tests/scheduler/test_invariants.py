@@ -10,8 +10,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 from unittest import mock
 
-from examples import examples, repeated
-from hypothesis import HealthCheck, settings
+from examples import of_histories
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from scheduler.driving import LANE, Hands, failure, lane_config
@@ -601,10 +600,4 @@ def check_world(log: list[Event], now: float) -> None:
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(
-    max_examples=examples(200, few=10),
-    stateful_step_count=40,
-    deadline=None,
-    derandomize=repeated(),
-    suppress_health_check=list(HealthCheck),
-)
+TestHistories.settings = of_histories(200, few=10)

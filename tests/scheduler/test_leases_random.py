@@ -6,8 +6,7 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from examples import examples, repeated
-from hypothesis import HealthCheck, settings
+from examples import of_histories
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 from scheduler.driving import LANE
@@ -311,10 +310,4 @@ class LeasedHistories(Histories):
 
 
 TestLeasedHistories = LeasedHistories.TestCase
-TestLeasedHistories.settings = settings(
-    max_examples=examples(200, few=10),
-    stateful_step_count=40,
-    deadline=None,
-    derandomize=repeated(),
-    suppress_health_check=list(HealthCheck),
-)
+TestLeasedHistories.settings = of_histories(200, few=10)

@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable
 from unittest import mock
 
-from examples import examples, repeated
-from hypothesis import HealthCheck, settings
+from examples import of_histories
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 from scheduler.test_invariants import Histories, Told
@@ -152,10 +151,4 @@ class SharedHistories(Histories):
 
 
 TestSharedHistories = SharedHistories.TestCase
-TestSharedHistories.settings = settings(
-    max_examples=examples(50),
-    stateful_step_count=40,
-    deadline=None,
-    derandomize=repeated(),
-    suppress_health_check=list(HealthCheck),
-)
+TestSharedHistories.settings = of_histories(50)
