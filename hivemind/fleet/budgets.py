@@ -81,7 +81,7 @@ class Demand(Struct, omit_defaults=True):
     chunk: Amount = field(default_factory=Amount)
     """What it may use beyond `used`, as last answered."""
     alone: bool = False
-    """Likewise."""
+    """As last answered: :attr:`BudgetPart.alone`."""
     first: Amount = field(default_factory=Amount)
     """Estimate of the smallest request that waits for more."""
     ask: Amount = field(default_factory=Amount)

@@ -2,7 +2,7 @@
 
 Commands of all parts go over one connection, one exchange at a time, and messages come over a second one. A command in
 flight is never given up on an open connection, because its answer would be taken for the next command's: on a timeout
-or a cancellation the connection is closed. Nothing is repeated here; whoever sends a command knows whether it may be.
+or a cancellation the connection is closed. Nothing is repeated here: only a command's sender knows whether it may be.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ EVERY_S = 0.5
 SHOWN_S = 0.25
 """So long the same is shown, since frames come more often than anything changes."""
 LATELY_S = 3.0
-"""Somebody who looked within this time still does."""
+"""How long after a look the fleet still counts as looked at."""
 _CLOCKS_OFF_S = 0.1
 """A clock that moved by less against another hasn't moved."""
 _CLOCKS_APART_S = 2.0

@@ -34,12 +34,12 @@ _NAME = re.compile(r"(?P<journal>[\w-]+?)(?:\.(?P<part>[1-9]\d{0,5}))?\.jsonl")
 
 
 def folder_in(state_dir: Path) -> Path:
-    """Where a state directory has its journals."""
+    """Return the folder of a state directory's journals."""
     return state_dir / FOLDER
 
 
 def demo_folder_in(state_dir: Path) -> Path:
-    """Where a state directory has the journals of demos, apart from those that are worth keeping."""
+    """Return the folder of the journals of demos, apart from those that are worth keeping."""
     return state_dir / DEMO_FOLDER
 
 
@@ -134,7 +134,7 @@ def by_beginning(names: Iterable[str]) -> list[str]:
 
 
 def _shown(text: str) -> str:
-    """As it was typed, bounded, and with nothing that a terminal would obey."""
+    """Return what was typed, bounded, and with nothing that a terminal would obey."""
     return printable(text[:200]) or "(nothing)"
 
 

@@ -53,7 +53,7 @@ class AccountReport(Struct):
     first: Estimate  # of the smallest request that waits for more of the budget; 0: none does
     ask: Estimate  # of all that wait so
     elsewhere: Spent  # as last answered
-    alone: bool  # likewise
+    alone: bool  # no other proxy may begin a request, as last answered
 
 
 class BudgetsReport(Struct):

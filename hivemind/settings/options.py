@@ -245,7 +245,7 @@ def described(model: type, name: str) -> str:
 
 @cache
 def _texts(module: str) -> dict[tuple[str, str], str]:
-    """By class and attribute."""
+    """Return the docstrings of attributes, by class and attribute."""
     tree = ast.parse(inspect.getsource(sys.modules[module]))
     return {
         (model.name, line.target.id): inspect.cleandoc(text.value.value)

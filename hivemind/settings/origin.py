@@ -36,7 +36,7 @@ class Origin(Struct, frozen=True):
 
     @property
     def authority(self) -> str:
-        """As in a Host header: brackets around IPv6, no port if it is the scheme's default."""
+        """Return it as a Host header has it: brackets around IPv6, no port if it is the scheme's default."""
         return _authority(self.scheme, self.host, self.port)
 
 

@@ -16,7 +16,7 @@ _MOST_DATABASE = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class StoreAddress:
-    """Where the store is, and how to show oneself to it."""
+    """The store's address and the credentials for it."""
 
     host: str
     """Empty: a unix socket."""

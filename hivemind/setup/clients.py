@@ -136,7 +136,7 @@ def toml_text(text: str) -> str:
 
 
 def _dotenv_value(text: str) -> str:
-    """In single quotes, within which no variable is read: https://saurabh-kumar.com/python-dotenv/reference/"""
+    """Quote it with single quotes, within which no variable is read: https://saurabh-kumar.com/python-dotenv/reference/"""
     if _BARE_IN_DOTENV.fullmatch(text):
         return text
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -20,7 +20,7 @@ SUFFIXES = {
 }
 """By variable, what follows the proxy's address in its value."""
 CRUSH = {"ANTHROPIC_API_ENDPOINT": "", "OPENAI_API_ENDPOINT": "/v1", "GEMINI_API_ENDPOINT": ""}
-"""Likewise the variables of Crush's catalogue of providers."""
+"""The variables of Crush's catalogue of providers, likewise with the suffix of each."""
 GROK_KEY, GROK_URL = "XAI_API_KEY", "GROK_MODELS_BASE_URL"
 """Grok Build heeds the second only with the first, its key."""
 VIBE_PROVIDERS = "VIBE_PROVIDERS"

@@ -49,7 +49,7 @@ def remove_if_old(draft: os.DirEntry[str]) -> None:
 
 @contextmanager
 def output_file(path: Path, shown: str) -> Iterator[IO[bytes]]:
-    """As :func:`written_whole`, for a file that the user named. Raises: UsageError: it can't be written."""
+    """Do as :func:`written_whole`, for a file that the user named. Raises: UsageError: it can't be written."""
     if path.is_dir():
         raise UsageError(f"{shown}: can't be written (is a folder)")
     try:

@@ -44,7 +44,7 @@ _NOTHING = b"null"
 
 
 class TaskPlace(Struct, frozen=True):
-    """Where a task of the agent's stood."""
+    """The state of an agent's task at the checkpoint."""
 
     id: str
     state: str
@@ -132,7 +132,7 @@ class Unreadable(ValueError):
 
 
 def folder_in(state: Path) -> Path:
-    """Where checkpoints are in that state directory."""
+    """Return the folder of a state directory's checkpoints."""
     return state / FOLDER
 
 

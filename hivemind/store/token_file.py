@@ -59,7 +59,7 @@ def state_dir(given: Path | None = None) -> Path:
 
 
 def note_path(directory: Path, port: int) -> Path:
-    """Where the proxy on that port notes its token."""
+    """Return the path of the note with the token of the proxy on that port."""
     return directory / f"control-{port}.json"
 
 
@@ -103,7 +103,7 @@ def _warn_of_another(path: Path, url: str) -> None:
 
 
 def process_runs(pid: int) -> bool:
-    """Return whether there is a process of this number, whoever's it is."""
+    """Return whether there is a process of this number, whichever user's."""
     try:
         os.kill(pid, 0)
     except PermissionError:

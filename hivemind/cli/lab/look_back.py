@@ -95,7 +95,7 @@ def _days(namespace: argparse.Namespace) -> float:
 
 
 def _homes() -> list[str]:
-    """Where clients keep their sessions (code.claude.com "Settings", Codex' config.md)."""
+    """Return where clients keep their sessions (code.claude.com "Settings", Codex' config.md)."""
     home = Path.home()
     places = (
         *(Path(each).expanduser() / "projects" for each in os.environ.get("CLAUDE_CONFIG_DIR", "").split(",") if each),

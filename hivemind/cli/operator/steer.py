@@ -141,7 +141,7 @@ def knob_named(name: str) -> Knob:
 
 
 def knob_value(knob: Knob, text: str) -> float:
-    """Return the value that somebody typed. Raises: UsageError: the knob can't be turned to it."""
+    """Return the value that was typed. Raises: UsageError: the knob can't be turned to it."""
     if knob.zero_is_none and text.lower() in _NO_LIMIT:
         return 0.0
     try:

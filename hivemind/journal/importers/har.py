@@ -100,7 +100,7 @@ def _times(values: object) -> tuple[float, float, float]:
 
 
 def _first_event(values: object, headed_at: float, ended_at: float) -> float:
-    """When the first event of a stream came (Chromium keeps their times), else the head of the answer."""
+    """Return when the first event of a stream came (Chromium keeps their times), else the answer's head."""
     events = values.get("_eventSourceMessages") if isinstance(values, dict) else None
     times = (_number(each, "time") for each in (events if isinstance(events, list) else []))
     return min((at for at in times if at is not None and headed_at <= at <= ended_at), default=headed_at)

@@ -49,7 +49,7 @@ def unpacked(path: Path) -> Iterator[IO[bytes]]:
 
 
 def beginning(path: Path, length: int) -> bytes:
-    """So many bytes, or as many as there are. Raises: UsageError: the file can't be read."""
+    """Read so many bytes, or as many as there are. Raises: UsageError: the file can't be read."""
     found = b""
     with unpacked(path) as file:
         try:

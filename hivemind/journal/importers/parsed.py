@@ -196,7 +196,7 @@ def _identity(
     secrets: tuple[str, ...],
     claims: Claims,
 ) -> Identity:
-    """As the proxy would have it; a name that it would refuse isn't taken."""
+    """Return the identity that the proxy would find; a name that it would refuse isn't taken."""
     headers = fields(entry.headers)
     credential = fingerprint(headers, entry.query, auth_headers)
     try:
@@ -246,7 +246,7 @@ def _without_answer(kind: FailureKind) -> Failure:
 
 
 def _kind(error: str) -> FailureKind:
-    """By the recorder's own words."""
+    """Return the kind of a failure by the recorder's own words."""
     if _says(error, _TIMED_OUT):
         return FailureKind.CONNECT if "connection_timed_out" in error.lower() else FailureKind.TIMEOUT
     return FailureKind.CONNECT if _says(error, _REFUSED) else FailureKind.DISCONNECTED

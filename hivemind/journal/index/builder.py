@@ -45,7 +45,7 @@ MALFORMED = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
 
 class Pass:
-    """From where a journal is indexed to its end."""
+    """One indexing of a journal, from some place to its end."""
 
     def __init__(self, journal: Journal, index: IndexWriter, last: Block | None, world: World) -> None:
         """`world` stands as it did at the last block's end. Raises: OSError: the journal can't be read."""
@@ -130,7 +130,7 @@ class Pass:
 
 
 def world_of(began: JournalBegan, price: Price | None) -> World:
-    """As it stood when the journal began."""
+    """Return the world as it stood when the journal began."""
     return World(
         at=began.at,
         wall=began.wall,

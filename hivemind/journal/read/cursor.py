@@ -50,7 +50,7 @@ class Cursor:
         *,
         without: frozenset[type[Event]] = BODIES,
     ) -> None:
-        """From the beginning where no place is named. Raises: OSError: the file can't be read."""
+        """Begin at the first part where no place is named. Raises: OSError: the file can't be read."""
         self.parts = parts
         self.damage = Damage() if damage is None else damage
         self._without = without
@@ -90,7 +90,7 @@ class Cursor:
                 return
 
     def turn(self) -> bool:
-        """To the beginning of the next part that can be read. Returns whether there is one."""
+        """Go to the beginning of the next part that can be read. Return whether there is one."""
         for number in range(self.part + 1, len(self.parts)):
             try:
                 following = self.parts[number].open("rb", buffering=_BUFFER)
@@ -197,7 +197,7 @@ def _mended(line: bytes, error: codec.BadLine, where: str, damage: Damage) -> Ev
 
 
 def line_near(path: Path, at: float) -> int:
-    """Where a line begins from which on it isn't far to this moment, and which isn't after it; 0: at the beginning.
+    """Return the offset of a line shortly before this moment, and not after it; 0: of the first line.
 
     Raises: OSError: the file can't be read.
     """
@@ -214,7 +214,7 @@ def line_near(path: Path, at: float) -> int:
 
 
 def line_start(file: BinaryIO, offset: int) -> int:
-    """Where the first line begins that doesn't begin before this byte."""
+    """Return the offset of the first line that doesn't begin before this byte."""
     if offset <= 0:
         return 0
     file.seek(offset - 1)
@@ -228,7 +228,7 @@ def moment_of(line: bytes) -> float | None:
 
 
 def _next_moment(file: BinaryIO, offset: int, end: int) -> tuple[int, float] | None:
-    """Where the next line begins that has a moment, and which; None: there is none before the end."""
+    """Return the offset and moment of the next line that has one; None: there is none before the end."""
     start = line_start(file, offset)
     file.seek(start)
     while start < end and (line := file.readline(LONGEST_LINE)):

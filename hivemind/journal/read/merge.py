@@ -82,7 +82,7 @@ class Merge:
         }
 
     def began_at(self, index: int, began: JournalBegan) -> float:
-        """When a journal began, on the clock of the whole."""
+        """Return when a journal began, on the clock of the whole."""
         return began.at + self._sources[index].shift_s
 
     def events(self, streams: Sequence[Iterable[ev.Event]]) -> Iterator[Numbered]:

@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 EVERY_S = 0.1
 """Events wait no longer before they are made into JSON, while there are any."""
 IDLE_S = 0.5
-"""Likewise, after a while without any."""
+"""The same, after a while without any event."""
 AT_ONCE = 512
 """Events that are made into JSON in one go: it takes half a millisecond, and a few at a time would cost twice that."""
 HANDED_S = 0.25
@@ -60,7 +60,7 @@ _UNWRITABLE = (TypeError, ValueError, msgspec.MsgspecError)
 
 
 class RecorderLimits(Struct, frozen=True):
-    """When a new part begins, and how much waits."""
+    """Limits of a part's size and age, and of what waits to be written."""
 
     max_bytes: int
     max_age_s: float
@@ -68,7 +68,7 @@ class RecorderLimits(Struct, frozen=True):
 
 
 class Recorder:
-    """Of one proxy, on its loop.
+    """The recorder of one proxy, on its loop.
 
     `began` is the first line. `take` gives how the world stands at a moment, to begin a new part with. `publish` takes
     an event: that recording fails, or goes on. `wall` is the time of day in seconds since the epoch.

@@ -83,7 +83,7 @@ class JournalPart:
             self._torn, self._size = True, now.st_size
 
     def _meant(self, error: OSError) -> OSError:
-        """Where files may only be so large, there is room in another."""
+        """Return the error, or that the file is full: where files may only be so large, another one helps."""
         if error.errno == errno.EFBIG and self._size >= _WORTH:
             return Closed(None, "it is as large as files may be here", str(self.path))
         return error

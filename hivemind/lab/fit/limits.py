@@ -147,7 +147,7 @@ def _size(limit: int, readings: Sequence[tuple[float, int, float]]) -> int | Non
 
 
 class BucketSpan(Struct, frozen=True):
-    """In what time a bucket that is empty is full again, if readings are those of one."""
+    """The time in which an empty bucket is full again, if readings are those of a bucket."""
 
     low_s: float
     high_s: float

@@ -129,7 +129,7 @@ def pressures(case: Case, of: Candidate, *, reserves: bool) -> list[float]:
 
 
 class Places(Struct, frozen=True):
-    """So many requests are in process at once; one more is refused."""
+    """A limit of requests in process at once; one more is refused."""
 
     most: int
     refusals: tuple[TracedAttempt, ...]

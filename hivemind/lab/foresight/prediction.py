@@ -92,7 +92,7 @@ class Prediction(Struct, frozen=True):
 
     @property
     def draws_that_lose(self) -> int:
-        """In how many draws fewer agents finish; 0 if more do on average."""
+        """Return in how many draws fewer agents finish; 0 if more do on average."""
         lost = [one.finished - two.finished for one, two in zip(self.drawn.before, self.drawn.after, strict=True)]
         return sum(each > 0 for each in lost) if sum(lost) > 0 else 0
 

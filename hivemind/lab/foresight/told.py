@@ -52,7 +52,7 @@ class Answer(Struct, frozen=True):
     off_wall: float | None
     """By what share the models were off in wall time on a part that the fit hadn't seen; None: it isn't known."""
     off_wait: float | None
-    """Likewise in total wait."""
+    """The same of the total wait."""
     checked: str
     """The same in a sentence."""
     doubts: tuple[str, ...]

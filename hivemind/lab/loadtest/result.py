@@ -153,7 +153,7 @@ class LoadTotals(Struct, frozen=True):
 
 
 class Lateness(Struct, frozen=True):
-    """By how much requests were sent later than planned."""
+    """How much later than planned requests were sent."""
 
     p50_s: float
     p95_s: float

@@ -38,7 +38,7 @@ class RecordedRun:
         self.figures: Figures = tally.figures()
         self.times = tally.times
         self.waits_by_lane = {lane: causes_of(sums) for lane, sums in tally.why.by_lane.items()}
-        """Why requests waited; likewise by agent."""
+        """Why requests waited, by lane; below by agent."""
         self.waits_by_agent = {agent: causes_of(sums) for agent, sums in tally.why.by_agent.items()}
         self.notes = self._notes(warnings)
         """What limits the recording, a line each."""

@@ -77,7 +77,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return future
 
     async def shutdown_default_executor(self, *timeout: float) -> None:
-        """As the base class has it; its time limit (Python 3.12) doesn't jump ahead of the threads it waits for."""
+        """Do as the base class; its time limit (Python 3.12) doesn't jump ahead of the threads it waits for."""
         self._clock.jobs += 1
         try:
             await super().shutdown_default_executor(*timeout)

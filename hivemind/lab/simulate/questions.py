@@ -62,7 +62,7 @@ AGENTS = Allowed("how many agents there are", factor=True, amount=True)
 
 
 class Factor(Struct, frozen=True):
-    """So many times what was recorded."""
+    """A multiple of what was recorded."""
 
     by: float
 

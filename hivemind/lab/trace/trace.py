@@ -132,7 +132,7 @@ class Trace:
     # --- Requests ------------------------------------------------------------------------------------------------
 
     def _carried(self, event: Carried) -> None:
-        """Where the journal begins in the middle, what was open then comes at once."""
+        """Add at once what was open where the journal begins in the middle."""
         if self._proxy not in self._begun:
             self._begin_in_the_middle(event)
             self._begun.add(self._proxy)

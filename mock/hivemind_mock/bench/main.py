@@ -150,7 +150,7 @@ def _figures(group: Sequence[RunResult]) -> dict[str, str]:
 
 
 class JsonOutput:
-    """Where `--json FILE` writes to: a file, standard output for `-`, or (None) nowhere."""
+    """The place that `--json FILE` names: a file, standard output for `-`, or (None) nowhere."""
 
     def __init__(self, text: str | None) -> None:
         """Create the file now rather than after minutes of work. Raises: UsageError: it can't be written."""

@@ -103,7 +103,7 @@ class Answer(Struct):
 
     @property
     def first_s(self) -> float:
-        """To the first token, the prompt's computation included."""
+        """The time to the first token, the prompt's computation included."""
         given, found = self.request.input_tokens, self.found
         computed = given * (1 - self.config.reply.cache_read) if found is None else given - found.read
         return self.fate.first_s + self.config.latency.input_token_s * computed

@@ -132,7 +132,7 @@ _SPIKE_FACTOR = 5.0
 
 
 class Scenario(Struct, frozen=True):
-    """So many agents, each asking so many times, against such a provider."""
+    """A number of agents and of requests of each, and the provider that they are sent to."""
 
     name: str
     agents: int

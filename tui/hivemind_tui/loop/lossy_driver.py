@@ -54,8 +54,8 @@ async def closed(app: App[Any], timeout_s: float) -> bool:
 
 
 async def freed(app: App[Any], timeout_s: float) -> bool:
-    """As :func:`closed`, for a stuck terminal: discard the output that it hasn't read, repeatedly, until there is room
-    for the few bytes that restore it. It receives them when it reads again, even after this process has ended."""
+    """Do as :func:`closed`, for a stuck terminal: discard the output that it hasn't read, repeatedly, until there is
+    room for the few bytes that restore it. It receives them when it reads again, even after this process has ended."""
     driver = app._driver
     if not isinstance(driver, LossyDriver) or driver._writer_thread is None:
         return True

@@ -101,7 +101,7 @@ class PlotMark(Struct, frozen=True):
 TURN = PlotMark("▲", "^", "yours", "accent")
 """A change by the operator: a knob tuned, the level pinned."""
 NOTE = PlotMark("◉", "*", "note", "info")
-"""A note that somebody wrote."""
+"""A note that a person wrote."""
 NOTED = "note="
 _UNANSWERED = PlotMark("◇", "n", "no answer", "bad")
 

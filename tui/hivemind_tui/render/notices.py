@@ -35,7 +35,7 @@ class NoticesWanted(Struct, frozen=True):
 
 
 class Notices:
-    """Of one screen: what was told already isn't told again."""
+    """The notices of one screen, each shown once."""
 
     def __init__(self, wanted: NoticesWanted, environment: Mapping[str, str]) -> None:
         term, program = (environment.get(name, "").strip().lower() for name in ("TERM", "TERM_PROGRAM"))

@@ -34,4 +34,4 @@ class Horizontal(containers.Horizontal, _Box):
 
 
 class Vertical(containers.Vertical, _Box):
-    """One below the other, likewise."""
+    """The same, one below the other."""
