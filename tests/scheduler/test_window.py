@@ -230,18 +230,12 @@ def test_a_reset_rounded_up_to_whole_seconds_is_at_most_a_minute_away() -> None:
     assert gate.window.resets_in_s(0.0) == pytest.approx(60.0)
 
 
-def test_a_request_larger_than_the_stated_window_is_sent_when_most_is_left() -> None:
-    """Else it would never fit."""
+@pytest.mark.parametrize(("left", "amount"), [(1000, 5000.0), (40, 40.0)])
+def test_tokens_are_sent_while_most_of_a_window_or_enough_is_left(left: int, amount: float) -> None:
+    """A request larger than the window would never fit; and only requests keep a margin, as tokens are estimates."""
     gate = Gate(None, kind=WindowKind.TOKENS)
-    gate.reply(None, 1000, limit=1000)
-    assert gate.may(5000.0)
-
-
-def test_only_requests_keep_a_margin() -> None:
-    """Tokens are estimates anyway."""
-    gate = Gate(None, kind=WindowKind.TOKENS)
-    gate.reply(None, 40, limit=1000)
-    assert gate.may(40.0)
+    gate.reply(None, left, limit=1000)
+    assert gate.may(amount)
 
 
 def test_a_new_window_begins_when_the_provider_says() -> None:

@@ -182,18 +182,15 @@ def test_the_window_is_the_one_of_the_tickets_model() -> None:
     assert told.startswith("waits for the token window: it takes ≈13k, 5.0k of 400k input left, room in 4.0 s")
 
 
-def test_the_request_window_tells_what_is_left() -> None:
-    """A used up window of requests is told with its size."""
-    window = WindowState("claude-opus-4", WindowKind.REQUESTS, 50, 50, 0, 0, 20.0, "headers")
-    told = wait_reason.sentence(waiting(gate="requests", gate_opens_in_s=20.0), lane(windows=(window,)))
-    assert "0 of 50 left, room in 20 s and 2 go first" in told
-
-
-def test_a_doubtful_window_tells_when_it_is_checked() -> None:
-    """There may be no room then, but one request asks."""
-    window = WindowState("claude-opus-4", WindowKind.REQUESTS, 50, 50, 0, 0, 86400.0, "headers", 12.0)
-    told = wait_reason.sentence(waiting(gate="requests", gate_opens_in_s=12.0), lane(windows=(window,)))
-    assert "0 of 50 left, one request checks its reset in 12 s and 2 go first" in told
+@pytest.mark.parametrize(
+    ("resets_in_s", "checked_in_s", "opens"),
+    [(20.0, None, "room in 20 s"), (86400.0, 12.0, "one request checks its reset in 12 s")],
+)
+def test_the_request_window_tells_what_is_left(resets_in_s: float, checked_in_s: float | None, opens: str) -> None:
+    """And when there is room again, or when one request asks where its reset is doubtful."""
+    window = WindowState("claude-opus-4", WindowKind.REQUESTS, 50, 50, 0, 0, resets_in_s, "headers", checked_in_s)
+    ticket = waiting(gate="requests", gate_opens_in_s=checked_in_s or resets_in_s)
+    assert f"0 of 50 left, {opens} and 2 go first" in wait_reason.sentence(ticket, lane(windows=(window,)))
 
 
 def test_the_circuit_is_told_by_its_state() -> None:
