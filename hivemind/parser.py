@@ -12,7 +12,7 @@ from itertools import takewhile
 from typing import Any, NoReturn
 
 from hivemind.errors import UsageError
-from hivemind.text.humanise import did_you_mean
+from hivemind.text.humanise import did_you_mean, listed
 
 _SHORTEST_BEGINNING = len("--no")
 _VERY_CLOSE = 0.85
@@ -156,7 +156,7 @@ def completion_of(parser: argparse.ArgumentParser, shell: str) -> str:
     Raises: UsageError: there is none for that shell.
     """
     if shell not in COMPLETED_SHELLS:
-        raise UsageError(f"{shell[:40]}: must be {', '.join(COMPLETED_SHELLS[:-1])} or {COMPLETED_SHELLS[-1]}")
+        raise UsageError(f"{shell[:40]}: must be {listed(COMPLETED_SHELLS)}")
     import shtab
 
     kinds = {"FILE": shtab.FILE, "FOLDER": shtab.DIRECTORY}

@@ -22,7 +22,7 @@ from hivemind.control.api import routes
 from hivemind.control.controlled import ControlledProxy
 from hivemind.control.guard import METRICS, NO_PAGE, ControlGuard, failure
 from hivemind.control.metrics import AGENTS_SHOWN, CONTENT_TYPES, OPEN_METRICS, rendered
-from hivemind.control.parsing import listed
+from hivemind.text.humanise import listed
 from hivemind.world.snapshot import Snapshot
 
 _TURN_CHARS = 1 << 14

@@ -14,7 +14,7 @@ from hivemind.records import names_of, required_of
 from hivemind.redaction.text import holds_key
 from hivemind.scheduler.commands import Command, Conflict, Rejected
 from hivemind.scheduler.types import Priority
-from hivemind.text.humanise import instead_of
+from hivemind.text.humanise import instead_of, listed
 
 T = TypeVar("T")
 
@@ -71,9 +71,9 @@ def allowed(hint: Any) -> str:
     if get_origin(hint) in (Union, types.UnionType):
         return " or ".join("null" if each is types.NoneType else allowed(each) for each in get_args(hint))
     if hint is Priority:
-        return listed([each.name.lower() for each in Priority])
+        return listed(each.name.lower() for each in Priority)
     if get_origin(hint) is Literal:
-        return listed(list(get_args(hint)))
+        return listed(get_args(hint))
     if names_of(hint) is not None:
         return "an object"
     if get_origin(hint) is tuple:
@@ -87,11 +87,6 @@ def allowed(hint: Any) -> str:
 def shown(text: str) -> str:
     """Return input for an error message, if it is short and printable, and doesn't look like a key."""
     return text if text.isprintable() and len(text) <= 40 and not holds_key(text) else "of that name"
-
-
-def listed(names: list[str]) -> str:
-    """Join names as in `a, b or c`."""
-    return " or ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]
 
 
 def command_from(name: str, arguments: Any) -> Command:

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from hivemind.scheduler.config import LaneConfig, RetryConfig
 from hivemind.scheduler.events import LaneState
-from hivemind.text.humanise import share
+from hivemind.text.humanise import listed, share
 from hivemind.world.gates import GATES
 
 CAUSES: Mapping[str, str] = {
@@ -90,7 +90,7 @@ def shares_text(causes: WaitCauses) -> str:
         parts.append(f"{share(rest_s / total_s)} for other reasons")
     if len(parts) == 1:
         return WAITED_FOR[shown[0][0]]
-    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+    return listed(parts, "and")
 
 
 def causes_of(seconds: Sequence[float]) -> WaitCauses:

@@ -18,7 +18,7 @@ from msgspec import Meta, Struct
 from hivemind.parser import Parser
 from hivemind.settings.model import Settings
 from hivemind.settings.sections import ANY_FILE, Placeholder, Secret, settings_of
-from hivemind.text.humanise import parse_number
+from hivemind.text.humanise import listed, parse_number
 
 PREFIX = "HIVEMIND_"
 Path = tuple[str, ...]
@@ -68,7 +68,7 @@ class Option(Struct, frozen=True):
     def allowed(self) -> str:
         """Return the allowed values: `a whole number from 0 to 65,535`, `hold or refuse`; empty for text."""
         if self.choices:
-            return " or ".join((", ".join(self.choices[:-1]), self.choices[-1]))
+            return listed(self.choices)
         if self.kind is bool:
             return "on or off"
         if self.bounds is not None:

@@ -23,6 +23,7 @@ from hivemind.settings_file import may_own
 from hivemind.store.atomic import written_whole
 from hivemind.store.locks import open_regular
 from hivemind.store.token_file import state_dir
+from hivemind.text.humanise import listed
 
 MOST_BYTES = 64 << 10
 """A longer file that was found isn't read; of one that was named, which may have no end, 16 times as much."""
@@ -66,9 +67,9 @@ class Ignored(Struct, frozen=True):
         named = [*self.names[:_NAMED]]
         if (more := len(self.names) - _NAMED) > 0:
             named.append(f"{more} more")
-        listed = " and ".join([*([", ".join(named[:-1])] if named[1:] else []), named[-1]])
         verb = "don't" if named[1:] else "doesn't"
-        return f"{self._distrust}, so {listed} in it {verb} count; look at it, then to trust it: hivemind trust"
+        what = f"{listed(named, 'and')} in it {verb} count"
+        return f"{self._distrust}, so {what}; look at it, then to trust it: hivemind trust"
 
     @property
     def refusal(self) -> str:

@@ -235,6 +235,12 @@ def did_you_mean(wrong: str, names: Iterable[str], *, at_least: float = 0.6) -> 
     return f"; did you mean {folded[close[0]]}?" if close else ""
 
 
+def listed(parts: Iterable[str], word: str = "or") -> str:
+    """`a, b or c`, or with another word; empty parts are left out."""
+    *but_last, last = [part for part in parts if part] or [""]
+    return f"{', '.join(but_last)} {word} {last}" if but_last else last
+
+
 def first_few(names: Iterable[str], most: int | None = None) -> str:
     """`ann, bob and 3 more`: the first names, at most so many (None: all)."""
     every = list(names)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import pytest
 
@@ -11,6 +12,7 @@ from hivemind.text.humanise import (
     dollars,
     duration,
     level,
+    listed,
     parse_duration,
     parse_number,
     percent,
@@ -219,3 +221,11 @@ def test_percent_and_level() -> None:
         *("0 %", "0 %", "0.4 %", "1 %", "23 %", "100 %", "1,250 %")
     ]
     assert (level(5.54), level(math.inf)) == ("5.5", "no limit")
+
+
+@pytest.mark.parametrize(
+    ("parts", "text"), [("", ""), ("a", "a"), ("ab", "a or b"), (("a", "", "b", "c"), "a, b or c")]
+)
+def test_listed(parts: Sequence[str], text: str) -> None:
+    """As in a sentence, without what is empty."""
+    assert (listed(parts), listed(parts, "and")) == (text, text.replace(" or ", " and "))

@@ -26,7 +26,7 @@ from hivemind.lab.tune.tuning import Tuner, TuningPlan, TuningResult
 from hivemind.prices import prices_at
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.types import Price
-from hivemind.text.humanise import plural
+from hivemind.text.humanise import listed, plural
 from hivemind.text.table import show, width
 
 _MOST_TRIALS, _MOST_SEEDS = 10_000, 1000
@@ -70,7 +70,7 @@ def _run(namespace: argparse.Namespace) -> int:
 def _plan(namespace: argparse.Namespace) -> TuningPlan:
     goal = namespace.goal.replace("-", "_")
     if goal not in GOALS:
-        raise UsageError(f"--goal {namespace.goal[:40]}: must be {', '.join(list(GOALS)[:-1])} or {list(GOALS)[-1]}")
+        raise UsageError(f"--goal {namespace.goal[:40]}: must be {listed(GOALS)}")
     for flag, value, least, most in (
         ("--trials", namespace.trials, 1, _MOST_TRIALS),
         ("--seeds", namespace.seeds, _LEAST_SEEDS, _MOST_SEEDS),

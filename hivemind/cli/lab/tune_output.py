@@ -16,7 +16,7 @@ from hivemind.lab.tune.promise import LEAST_GAIN, Goal, Promise
 from hivemind.lab.tune.space import RecordedSettings, values_of
 from hivemind.lab.tune.tuning import TuningProgress, TuningResult
 from hivemind.scheduler.operator.knobs import KNOBS
-from hivemind.text.humanise import percent, plural
+from hivemind.text.humanise import listed, percent, plural
 from hivemind.text.table import Cell, TextColumn, lines, styled, wrapped
 
 GOALS: dict[Goal, str] = {"wall_time": "wall time", "p95_wait": "p95 of waits", "dollars": "dollars"}
@@ -191,8 +191,7 @@ def figures(promise: Promise, place: int) -> Iterator[tuple[str, Unit, float, Ra
 
 
 def _named(changes: Sequence[Change]) -> str:
-    said = [f"{each.name} {_setting(each.name, each.value)}" for each in changes]
-    return f"{', '.join(said[:-1])} and {said[-1]}" if len(said) > 1 else said[0]
+    return listed((f"{each.name} {_setting(each.name, each.value)}" for each in changes), "and")
 
 
 def as_json(

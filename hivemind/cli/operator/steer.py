@@ -13,7 +13,7 @@ from hivemind.errors import UsageError
 from hivemind.scheduler.commands import Rejected, some
 from hivemind.scheduler.operator.knobs import KNOBS, Knob, check_range
 from hivemind.scheduler.types import Priority
-from hivemind.text.humanise import did_you_mean, parse_number
+from hivemind.text.humanise import did_you_mean, listed, parse_number
 from hivemind.text.table import TextColumn, lines, width
 from hivemind.world.alerts import RULES
 
@@ -126,7 +126,7 @@ def _set_priority(namespace: argparse.Namespace) -> int:
     agent, priority = namespace.values
     name, names = priority.lower(), [each.name.lower() for each in Priority]
     if name not in names:
-        raise UsageError(f"priority {priority[:40]}: must be {', '.join(names[:-1])} or {names[-1]}")
+        raise UsageError(f"priority {priority[:40]}: must be {listed(names)}")
     done = f"{agent} has priority {name}"
     return changes.send_command(namespace, done, "SetPriority", agent=agent, priority=name)
 

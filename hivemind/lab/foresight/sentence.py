@@ -13,7 +13,7 @@ from hivemind.lab.foresight.ranges import Range
 from hivemind.lab.foresight.told import Foretold
 from hivemind.lab.simulate.overrides import Change, value_text
 from hivemind.scheduler.operator.knobs import KNOBS
-from hivemind.text.humanise import duration, percent, plural
+from hivemind.text.humanise import duration, listed, percent, plural
 
 _MOST_NAMED = 3
 _CONTRARY = 0.3
@@ -80,8 +80,7 @@ def _with(prediction: Prediction, *, apart: bool) -> str:
         return "With one scheduler for all of these proxies" if apart else "With HiveMind's usual settings"
     if len(changes) > _MOST_NAMED:
         return f"With these {len(changes)} changes"
-    named = [change_text(each) for each in changes]
-    return f"With {' and '.join([', '.join(named[:-1]), named[-1]] if len(named) > 1 else named)}"
+    return f"With {listed(map(change_text, changes), 'and')}"
 
 
 def _loss(prediction: Prediction) -> str:

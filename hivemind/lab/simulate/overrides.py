@@ -25,7 +25,7 @@ from hivemind.settings.model import Settings
 from hivemind.settings.options import Option, find, options, typed
 from hivemind.settings.sections import BadSetting
 from hivemind.text.amounts import parse_budget, shell_hint
-from hivemind.text.humanise import did_you_mean
+from hivemind.text.humanise import did_you_mean, listed
 
 Config = TypeVar("Config", SchedulerConfig, LaneConfig)
 
@@ -152,7 +152,7 @@ def _parsed(text: str) -> Change:
     if name.endswith("priority"):
         levels = [each.name.lower() for each in Priority]
         if value.lower() not in levels:
-            raise UsageError(f"{name} {value[:40]}: must be {', '.join(levels[:-1])} or {levels[-1]}")
+            raise UsageError(f"{name} {value[:40]}: must be {listed(levels)}")
         return Change(name, value.lower())
     try:
         wanted = parse_budget(value)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from hivemind.errors import UsageError
-from hivemind.text.humanise import duration, instead_of, parse_duration, parse_number
+from hivemind.text.humanise import duration, instead_of, listed, parse_duration, parse_number
 
 _FACTOR = re.compile(r"(?:[x×*] *(?P<before>\d+(?:\.\d*)?|\.\d+)|(?P<after>\d+(?:\.\d*)?|\.\d+) *[x×])")
 _NONE = frozenset({"none", "off", "no"})
@@ -38,8 +38,7 @@ class Allowed(Struct, frozen=True):
             "none" if self.none else "",
             self.other,
         ]
-        said = [each for each in kinds if each]
-        return f"{', '.join(said[:-1])} or {said[-1]}" if len(said) > 1 else said[0]
+        return listed(kinds)
 
 
 PROVIDER: Mapping[str, Allowed] = {

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from hivemind.providers.profiles import family
 from hivemind.scheduler.events import LaneState, WindowState
 from hivemind.scheduler.types import WindowKind
-from hivemind.text.humanise import short_count, short_duration
+from hivemind.text.humanise import listed, short_count, short_duration
 from hivemind.world.snapshot import QUEUE_SHOWN, AgentView, LaneView, TicketView
 from hivemind_tui.render.budgets import ceilings, period
 from hivemind_tui.render.format import about, clean, ordinal
@@ -86,8 +86,7 @@ def _spoken(duration: str) -> str:
 
 
 def _listed(*facts: str) -> str:
-    said = [fact for fact in facts if fact]
-    return " and ".join(filter(None, (", ".join(said[:-1]), *said[-1:])))
+    return listed(facts, "and")
 
 
 _FIXED = {
