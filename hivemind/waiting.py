@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Collection
+from typing import Any
 
 
 async def wait_up_to(event: asyncio.Event, within_s: float | None) -> None:
@@ -14,3 +16,11 @@ async def wait_up_to(event: asyncio.Event, within_s: float | None) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(within_s):
             await event.wait()
+
+
+async def cancel_all(tasks: Collection[asyncio.Task[Any]]) -> None:
+    """Cancel tasks and wait until they have ended, whatever they end with."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from hivemind.waiting import wait_up_to
+from hivemind.waiting import cancel_all, wait_up_to
 
 
 async def test_an_end_that_comes_with_the_event() -> None:
@@ -17,3 +17,22 @@ async def test_an_end_that_comes_with_the_event() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def test_tasks_that_are_cancelled() -> None:
+    """All have ended, also one that ends well when it is cancelled, or before."""
+
+    async def staying() -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await asyncio.sleep(0)
+        return "stayed"
+
+    over = asyncio.create_task(asyncio.sleep(0, "over"))
+    await over
+    tasks = [asyncio.create_task(asyncio.Event().wait()), asyncio.create_task(staying()), over]
+    await asyncio.sleep(0)
+    await cancel_all(tasks)
+    assert (tasks[0].cancelled(), tasks[1].result(), over.result()) == (True, "stayed", "over")
+    await cancel_all([])

@@ -14,7 +14,7 @@ from hivemind.fleet.budgets import CHANNEL, KEY, BudgetReply
 from hivemind.fleet.messages import IDLE_SYNC_S, KICK_APART_S, SYNC_S
 from hivemind.fleet.store import BUDGETS, Answer, FleetStore, StoreError
 from hivemind.scheduler.shared_budgets import BudgetsLease, BudgetsReport
-from hivemind.waiting import wait_up_to
+from hivemind.waiting import cancel_all, wait_up_to
 
 _log = logging.getLogger(__name__)
 
@@ -67,8 +67,7 @@ class BudgetLink:
         """Leave: what is held here is free for the others at once."""
         if self._task is None:
             return
-        self._task.cancel()
-        await asyncio.wait((self._task,))
+        await cancel_all((self._task,))
         try:
             async with asyncio.timeout(BYE_S):
                 await self._sync(leaving=True)

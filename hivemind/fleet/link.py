@@ -23,7 +23,7 @@ from hivemind.fleet.member import Membership
 from hivemind.fleet.messages import CREDITS_TTL_S, IDLE_SYNC_S, KICK_APART_S, SYNC_S, SyncReply, WindowLease
 from hivemind.fleet.store import Answer, Fault, FleetStore, Script, ScriptRun, StoreError
 from hivemind.scheduler.lease import LaneReport, Lease, LeaseState
-from hivemind.waiting import wait_up_to
+from hivemind.waiting import cancel_all, wait_up_to
 from hivemind.world.fleet import MemberLane, MemberWindow
 from hivemind.world.snapshot import FleetView
 
@@ -120,8 +120,7 @@ class Link:
         if self._timer is not None:
             self._timer.cancel()
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait((self._task,))
+            await cancel_all((self._task,))
             self._leaving += self._lanes.values()
             self._lanes.clear()
             try:

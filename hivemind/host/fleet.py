@@ -25,6 +25,7 @@ from hivemind.proxy.engine import Engine
 from hivemind.scheduler.commands import Command, Conflict, some
 from hivemind.scheduler.config import LaneConfig
 from hivemind.settings.model import Settings
+from hivemind.waiting import cancel_all
 from hivemind.wire.fleet_lanes import FleetLanes
 from hivemind.world.fleet import Member
 from hivemind.world.snapshot import AgentView, Snapshot
@@ -113,9 +114,7 @@ class FleetPart:
     async def aclose(self) -> None:
         """Leave the fleet."""
         if self._tasks:
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.wait(self._tasks)
+            await cancel_all(self._tasks)
             await self.works.aclose()
             await self.budgets.aclose()
             await self.link.aclose()

@@ -54,6 +54,7 @@ from hivemind.store.store import Store
 from hivemind.store.token_file import ControlKey
 from hivemind.tools.http import ToolsEndpoint, is_tools_path
 from hivemind.upstream.base import describe
+from hivemind.waiting import cancel_all
 from hivemind.wire.fleet_lanes import machine
 from hivemind.wire.identity import Claims
 from hivemind.wire.request_head import RequestPath, RequestRefused
@@ -253,9 +254,7 @@ class Proxy:
 
     async def aclose(self) -> None:
         """Stop timers, and close the journal and the upstream connections."""
-        for task in (self._compiling, self._memory):
-            task.cancel()
-        await asyncio.wait((self._compiling, self._memory))
+        await cancel_all((self._compiling, self._memory))
         await self._servers.aclose()
         await self.watch.aclose()
         if self.webhook is not None:

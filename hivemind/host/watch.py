@@ -19,6 +19,7 @@ from hivemind.proxy.engine import Engine, Server
 from hivemind.scheduler.events import AlertOver, AlertRaised, InvariantBroken
 from hivemind.scheduler.invariants import Violation
 from hivemind.text.humanise import duration, plural
+from hivemind.waiting import cancel_all
 from hivemind.world.alerts import AlertBook
 from hivemind.world.health import AlertLimits
 from hivemind.world.snapshot import Snapshot
@@ -69,8 +70,7 @@ class Watch:
         """Stop watching."""
         if self._watchdog is not None:
             self._watchdog.close()
-        self._checking.cancel()
-        await asyncio.wait((self._checking,))
+        await cancel_all((self._checking,))
 
     async def check(self) -> None:
         """Check every invariant once, in steps between which traffic is served, and emit what changed."""

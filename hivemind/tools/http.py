@@ -21,6 +21,7 @@ from hivemind.proxy.asgi import read_body
 from hivemind.redaction.text import redact
 from hivemind.tools.access import Caller
 from hivemind.upstream.base import describe
+from hivemind.waiting import cancel_all
 from hivemind.wire.identity import claimed_name
 from hivemind.wire.request_head import fields
 
@@ -80,10 +81,7 @@ class ToolsEndpoint:
     async def aclose(self) -> None:
         """Cancel the calls in progress, and answer no more."""
         self._stop.set()
-        for task in self._busy:
-            task.cancel()
-        if self._busy:
-            await asyncio.wait(self._busy)
+        await cancel_all(self._busy)
         if self._server is not None:
             await asyncio.wait((self._server,))
 

@@ -31,6 +31,7 @@ from hivemind.settings import Settings
 from hivemind.store.token_file import state_dir
 from hivemind.text.humanise import plural, short_duration
 from hivemind.text.shells import command_line
+from hivemind.waiting import cancel_all
 
 _COPY_EVERY_S = 0.2
 _BAD = ("warn", "bad")
@@ -112,8 +113,7 @@ async def _run(context: BatchContext, screen: Screen, most: int, *, quiet: bool)
             try:
                 standing = await batch.run(left, (lambda _: None) if quiet else screen.show)
             finally:
-                copying.cancel()
-                await asyncio.wait((copying,))
+                await cancel_all((copying,))
                 screen.show(None)
                 await asyncio.to_thread(output.copy, last=True)
             with contextlib.suppress(ControlError, Rejected):
