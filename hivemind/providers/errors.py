@@ -220,9 +220,9 @@ _STATUS_TEXT = {
 }
 """Words that tell the status of an error that states none."""
 _QUOTED_STATUS = re.compile(
-    r"^(?:(?!\w*(?i:tool|mcp|upload))[\w.]+(?::| -) )*(?:(?=\d{3} [A-Z{])|Error code: |Request failed with status code "
-    r"|(?:Client|Server) error '(?=[^']+' for url '\S*(?:/(?:completions|messages|responses|embeddings)|[cC]ontent)\b))"
-    r"(4(?:0[0-3]|13|22|29)|50[234]|529)\b|\bHTTP (4(?:0[0-3]|13|22|29)|50[234]|529): (?=\{\"(?:error|type)\")"
+    r"^(?:(?:(?![\w.]*(?i:tool|mcp|upload))[\w.]+(?::| -) )*(?:(?=\d{3} [A-Z{])|Error code: |Request failed with status"
+    r" code |[CS]\w+ error '(?=[^']+' for url '\S*(?:/(?:completions|messages|responses|embeddings)|[cC]ontent)\b))"
+    r"|(?![^{]*(?i:tool|mcp|upload))(?:[^{]*\W)?HTTP (?=\d+: \{\"(?:error|type)\"))(4(?:0[0-3]|13|22|29)|50[234]|529)\b"
 )
 """A status that tells more than a 5xx, in the words of an error of OpenAI's and Anthropic's SDKs, axios' or httpx's, or
 before the provider's own JSON (OptiLLM, hubrelay); not what a tool or an upload was told."""
@@ -265,7 +265,7 @@ def classify(status: int, headers: Headers, body: bytes, now_wall_s: float, host
 def _told_status(status: int, message: str) -> int:
     """Return the status of its provider that the message of a gateway's 5xx tells, else the gateway's."""
     if status >= 500 and (quoted_status := _QUOTED_STATUS.search(message)):
-        return int(quoted_status[1] or quoted_status[2])
+        return int(quoted_status[1])
     told = _SAYS_OF_ITSELF.match(message) if status in (500, 502) else None
     return int(told.lastgroup[1:]) if told and told.lastgroup else status
 

@@ -140,9 +140,8 @@ TOLD = {
     "Incorrect API key provided": (401, FAULT),
     "The engine is currently overloaded, please try again later": (529, FULL),
     "Client error '403 Forbidden' for url 'http://x/cat.png'": (500, BROKEN),
-    **dict.fromkeys(
-        ("Tool f failed: Error code: 403", "Tool says: rate limit reached", "No overload of f"), (500, BROKEN)
-    ),
+    **dict.fromkeys(("Tool f failed: Error code: 403", "my.tool: Error code: 403", "No overload of f"), (500, BROKEN)),
+    **dict.fromkeys(('Tool f: HTTP 401: {"error": {}}', "Tool says: rate limit reached"), (500, BROKEN)),
     "500 tokens were generated": (500, BROKEN),
 }
 
