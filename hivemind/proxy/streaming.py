@@ -15,6 +15,7 @@ from hivemind.providers.openai import without_usage
 from hivemind.providers.taps import StreamTap
 from hivemind.proxy.cycle import Cycle
 from hivemind.proxy.response_writer import ResponseWriter
+from hivemind.records import replace
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import Usage
 from hivemind.upstream.response import NativeResponse
@@ -240,15 +241,16 @@ def usage_so_far(ticket: Ticket, state: TapState | None, *, unmetered: bool) -> 
     told, guess = state.usage, output_tokens(state)
     if told is None and unmetered:
         return _estimated(ticket, ticket.estimated_output, state.tier)
-    if told is not None and guess and not told.total_input:  # gateways state 0 for what nobody has counted
-        guess, told = max(guess, told.output_tokens), None  # all of it (claude-code-router) or the input (hubrelay)
+    if told is not None and guess and not told.total_input:  # gateways state 0 for what nobody has counted:
+        of_all = not told.output_tokens  # for all of it (claude-code-router), or the input (hubrelay)
+        told = None if of_all else replace(_estimated(ticket, 0, told.tier), output_tokens=told.output_tokens)
     if state.gave_up and not state.usage_final:
         guess = max(guess, ticket.estimated_output)
     elif told is not None and (state.usage_final or not guess):
         return told
     if told is not None:
         output = max(told.output_tokens, guess)
-        return told.with_output(output, estimated=output - told.output_tokens)
+        return told.with_output(output, estimated=told.estimated_tokens + output - told.output_tokens)
     return _estimated(ticket, guess, state.tier) if guess else None
 
 
