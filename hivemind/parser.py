@@ -69,8 +69,9 @@ class Parser(argparse.ArgumentParser):
 
     def _refuse_unknown(self, given: Sequence[str]) -> None:
         """Refuse a flag that there isn't before argparse takes its value for something else."""
-        if any(each.nargs in (argparse.PARSER, argparse.REMAINDER) for each in self._actions):
-            return  # what follows is for another parser, or no flag of ours
+        forwards = any(each.nargs in (argparse.PARSER, argparse.REMAINDER) for each in self._actions)
+        if forwards or {"-h", "--help"}.intersection(given):
+            return  # what follows is for another parser, or no flag of ours; and the help is shown all the same
         for word in takewhile(lambda each: each != "--", given):
             if word.startswith("--") and " " not in word and word.partition("=")[0] not in self._option_string_actions:
                 self._refuse(word)

@@ -164,10 +164,10 @@ def test_reader_that_left(argument: str) -> None:
 
 
 def test_flags_stay_in_one_piece(capsys: pytest.CaptureFixture[str]) -> None:
-    """No line of any help ends within a flag, so that each can be copied."""
+    """No line of any help ends within a flag, so that each can be copied. It is shown beside an unknown flag too."""
     for name in ("run", "batch", "resume", "budget", "proxy"):
         with pytest.raises(SystemExit):
-            cli.main([name, "--help"])
+            cli.main([name, "--frob", "--help"])
         text = capsys.readouterr().out
         assert [line for line in text.splitlines() if line.endswith("-")] == []
 
