@@ -1,4 +1,4 @@
-"""What-if changes of settings: parsed from text, and applied to the configuration of a recording."""
+"""What-if changes of settings: parsed from text or a scenario's file, and applied to a recording's configuration."""
 
 from __future__ import annotations
 
