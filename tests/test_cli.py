@@ -14,7 +14,9 @@ from hivemind import __version__
 from hivemind.cli import main as cli
 from hivemind.cli.main import GROUPS, command_named
 from hivemind.cli.plugin import Command
+from hivemind.parser import _KEPT
 from hivemind.settings.options import options
+from hivemind_tui import __main__ as room
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -101,10 +103,7 @@ LISTED = ", ".join([*OWN, "echo", "interrupted", "missing", "wrong"])
         (["echo", "--frob"], "--frob: no such flag; see --help"),
         (["circuit", "--frob", "x"], "--frob: no such flag; see --help"),  # and not: x is no circuit
         (["journal", "show", "a", "-f"], "-f: is no longer a flag; `hivemind logs -f` follows a proxy"),
-        (
-            ["what-if", "a", "--out=b"],
-            "--out: is no longer a flag; the answer, with --json too, has the figures of both runs",
-        ),
+        (["checkpoints", "--keep=1"], f"--keep: is no longer a flag; {_KEPT}"),
         (["version", "x"], "an argument too many, one that belongs to no flag; see hivemind version --help"),
         (["proxy", "--port", "x"], "--port x: must be a whole number from 0 to 65,535"),
         (
@@ -130,6 +129,14 @@ def test_what_follows_two_hyphens_is_left_alone(capsys: pytest.CaptureFixture[st
 def test_every_command_is_there() -> None:
     """Each command of the product's own can be loaded, and has a summary."""
     assert all(command_named(name).summary for name in OWN)
+
+
+def test_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """An agent's worktree may be gone while its shell is still there."""
+    monkeypatch.chdir(tmp_path)
+    tmp_path.rmdir()
+    assert (cli.main(["status"]), room.main([])) == (2, 2)
+    assert capsys.readouterr().err.count(": the working directory is gone: change to one that is there\n") == 2
 
 
 def test_interrupt(capsys: pytest.CaptureFixture[str]) -> None:

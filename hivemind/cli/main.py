@@ -117,6 +117,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         except KeyboardInterrupt:
             return 130
         except OSError as error:
+            if isinstance(error, FileNotFoundError) and not os.stat(os.curdir).st_nlink:
+                print_note("the working directory is gone: change to one that is there")
+                return 2
             broken = isinstance(error, BrokenPipeError)  # nobody reads our output any more
             if not broken and error.errno != errno.ENOSPC:
                 raise

@@ -128,21 +128,18 @@ TOLD = {
     "Error code: 400 - This model's maximum context length is 128000 tokens.": (400, FAULT),
     "litellm.X: Error code: 503 - {'error': {'message': 'Overloaded'}}": (503, FULL),
     "Error code: 500 - {'error': {'message': 'The server had an error'}}": (500, BROKEN),
-    "Client error '401 Unauthorized' for url 'http://x/v1/messages'": (401, FAULT),
+    **dict.fromkeys(("Client error '401 U' for url 'x/v1/messages'", "Incorrect API key provided"), (401, FAULT)),
     "Server error '502 Bad Gateway' for url 'http://x/v1beta/models/m:generateContent'": (502, BROKEN),
-    "Request failed with status code 429": (429, LIMITED),
+    **dict.fromkeys(("Request failed with status code 429", "Rate limit reached"), (429, LIMITED)),
     "Request failed with status code 404": (500, BROKEN),  # as of a server that is started anew
     "429 RESOURCE_EXHAUSTED. {'error': {'code': 429}}": (429, LIMITED),
     'all 1 channels failed, the last: HTTP 429: {"error": {"code": "rate_limit_exceeded"}}': (429, LIMITED),
     "You exceeded your current quota, please check your plan and billing details.": (429, QUOTA),
-    "Rate limit reached": (429, LIMITED),
     "This model's maximum context length is 9 tokens.": (400, FAULT),
-    "Incorrect API key provided": (401, FAULT),
     "The engine is currently overloaded, please try again later": (529, FULL),
     "Client error '403 Forbidden' for url 'http://x/cat.png'": (500, BROKEN),
     **dict.fromkeys(("Tool f failed: Error code: 403", "my.tool: Error code: 403", "No overload of f"), (500, BROKEN)),
-    **dict.fromkeys(('Tool f: HTTP 401: {"error": {}}', "Tool says: rate limit reached"), (500, BROKEN)),
-    "500 tokens were generated": (500, BROKEN),
+    **dict.fromkeys(('Tool f: HTTP 401: {"error": {}}', "Tool: rate limit reached", "500 tokens"), (500, BROKEN)),
 }
 
 

@@ -39,6 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and not os.stat(os.curdir).st_nlink:
+            print("hivemind-tui: the working directory is gone: change to one that is there", file=sys.stderr)
+            return 2
         broken = isinstance(error, BrokenPipeError)  # nobody reads the lines any more, or the terminal is gone
         if not broken and error.errno != errno.ENOSPC:
             raise
