@@ -33,6 +33,7 @@ from hivemind_mock.provider.faults import REFUSALS, Dice, Fate, Fault, in_spell
 from hivemind_mock.provider.formats import FORMATS
 from hivemind_mock.provider.formats.base import ApiError, Body, ErrorKind, Format, Headers, MockReply, Request, ToolCall
 from hivemind_mock.provider.limits import RateLimiter
+from hivemind_mock.provider.structured import structured
 
 _CATALOGUE: dict[str, object] = {
     "/": {},
@@ -184,8 +185,8 @@ class MockProvider:
         return self.caches.look(self.clock(), where, prompt)
 
     def planned(self, wire: Format, body: Body) -> ToolCall | str:
-        """Return what to answer, for subclasses that know; empty: a text of usual length."""
-        return ""
+        """Return what to answer; empty: a text of usual length."""
+        return structured(body)
 
     def ended(self, asked: Asked, reply: MockReply | None) -> None:
         """Take note of a request that has ended, and of its answer if it was given to the end; for subclasses."""
