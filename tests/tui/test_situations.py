@@ -105,7 +105,7 @@ SITUATIONS: dict[str, tuple[Callable[[], Snapshot], tuple[str, ...]]] = {
         ("● HEALTHY", "the pool is 90 % used, lasts about 12 min"),
     ),
     "the budget is used up": (
-        lambda: _pool(1_000_000, slots=()),
+        lambda: _pool(1_000_000, slots=(), lanes=()),
         ("✕ BLOCKED the pool is used up, until you raise it",),
     ),
     "paused": (lambda: _calm(mode="paused"), ("PAUSED nothing new is sent, until you resume (p)",)),
