@@ -123,19 +123,16 @@ def test_the_name_in_a_header(name: str, end: str) -> None:
 
 
 TOLD = {
-    "Error code: 429 - You exceeded your current quota, please check your plan and billing details.": (429, QUOTA),
+    **dict.fromkeys((f"{e}You exceeded your current quota" for e in ("Error code: 429 - ", "")), (429, QUOTA)),
     "Error code: 429 - Rate limit reached for m. Please try again in 7s.": (429, LIMITED),
-    "Error code: 400 - This model's maximum context length is 128000 tokens.": (400, FAULT),
+    **dict.fromkeys((f"{e}This model's maximum context length is" for e in ("Error code: 400 - ", "")), (400, FAULT)),
     "litellm.X: Error code: 503 - {'error': {'message': 'Overloaded'}}": (503, FULL),
     "Error code: 500 - {'error': {'message': 'The server had an error'}}": (500, BROKEN),
     **dict.fromkeys(("Client error '401 U' for url 'x/v1/messages'", "Incorrect API key provided"), (401, FAULT)),
     "Server error '502 Bad Gateway' for url 'http://x/v1beta/models/m:generateContent'": (502, BROKEN),
-    **dict.fromkeys(("Request failed with status code 429", "Rate limit reached"), (429, LIMITED)),
+    **dict.fromkeys(("Request failed with status code 429", "Rate limit reached", "429 R_E. {'e': 1}"), (429, LIMITED)),
     "Request failed with status code 404": (500, BROKEN),  # as of a server that is started anew
-    "429 RESOURCE_EXHAUSTED. {'error': {'code': 429}}": (429, LIMITED),
     'all 1 channels failed, the last: HTTP 429: {"error": {"code": "rate_limit_exceeded"}}': (429, LIMITED),
-    "You exceeded your current quota, please check your plan and billing details.": (429, QUOTA),
-    "This model's maximum context length is 9 tokens.": (400, FAULT),
     "The engine is currently overloaded, please try again later": (529, FULL),
     "Client error '403 Forbidden' for url 'http://x/cat.png'": (500, BROKEN),
     **dict.fromkeys(("Tool f failed: Error code: 403", "my.tool: Error code: 403", "No overload of f"), (500, BROKEN)),
