@@ -223,9 +223,13 @@ _QUOTED_STATUS = re.compile(
     r"^(?:(?:(?![\w.]*(?i:tool|mcp|upload))[\w.]+(?::| -) )*(?:(?=\d{3} [A-Z{])|Error code: |Request failed with status"
     r" code |[CS]\w+ error '(?=[^']+' for url '\S*(?:/(?:completions|messages|responses|embeddings)|[cC]ontent)\b))"
     r"|(?![^{]*(?i:tool|mcp|upload))(?:[^{]*\W)?HTTP (?=\d+: \{\"(?:error|type)\"))(4(?:0[0-3]|13|22|29)|50[234]|529)\b"
+    r"|^\[\S+\] \[(429|(?:4(?:0[0-4]|13|22)|529)(?=\]: \{.*\}(?: \([^()]*\))?$))\]: \{"
 )
 """A status that tells more than a 5xx, in the words of an error of OpenAI's and Anthropic's SDKs, axios' or httpx's, or
-before the provider's own JSON (OptiLLM, hubrelay); not what a tool or an upload was told."""
+before the provider's own JSON (OptiLLM, hubrelay, 9router, which repeats the beginning of that to others' requests);
+not what a tool or an upload was told."""
+_OWN_WAIT = re.compile(r" \(reset after [^()]*\)$")
+"""How long a gateway itself won't ask its provider again (9router), which tells nothing of its provider's quota."""
 _SAYS_OF_ITSELF = re.compile(
     r"(?i)(?P<_400>this model's maximum context length is|prompt is too long:)"
     r"|(?P<_401>incorrect api key provided|invalid x-api-key)|(?P<_529>overloaded\b|th\w+ \w+ is (?:\w+ )?overloaded)"
@@ -254,18 +258,20 @@ def classify(status: int, headers: Headers, body: bytes, now_wall_s: float, host
         return None
     body = decode_body(headers, body, MAX_ERROR_BODY)
     info = read_error(body)
-    status = _told_status(status, info.message)
+    told = _told_status(status, info.message)
     if not info.words and (name := _WORD.match(header(headers, b"x-amzn-errortype"))):
         info = replace(info, words=(name[0].partition(":")[0],))  # AWS's, which its body lacks
     provider = provider_of(host, headers, body[:_LONGEST_MESSAGE])
     wait_s = stated_wait(headers, info.found, info.text, now_wall_s, provider)
-    return judge(status, info, delay_s=wait_s, hint=header(headers, b"x-should-retry").lower(), provider=provider)
+    own_s = None if told != status and _OWN_WAIT.search(info.message) else wait_s
+    failure = judge(told, info, delay_s=own_s, hint=header(headers, b"x-should-retry").lower(), provider=provider)
+    return replace(failure, delay_s=wait_s)
 
 
 def _told_status(status: int, message: str) -> int:
     """Return the status of its provider that the message of a gateway's 5xx tells, else the gateway's."""
     if status >= 500 and (quoted_status := _QUOTED_STATUS.search(message)):
-        return int(quoted_status[1])
+        return int(quoted_status[quoted_status.lastindex or 1])
     told = _SAYS_OF_ITSELF.match(message) if status in (500, 502) else None
     return int(told.lastgroup[1:]) if told and told.lastgroup else status
 

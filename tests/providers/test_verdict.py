@@ -54,13 +54,11 @@ TABLE: list[tuple[int, object, FailureKind, bool]] = [
     (401, {"code": "", "message": "该令牌已过期", "type": "new_api_error"}, FAULT, False),
     (401, {"message": "Access denied due to invalid subscription key."}, FAULT, False),
     (402, anthropic("billing_error"), QUOTA, False),
-    (429, anthropic("rate_limit_error"), LIMITED, True),
-    (429, anthropic("rate_limit_error", "", "ramp_limit_exceeded"), LIMITED, True),
+    *[(429, anthropic("rate_limit_error", "", code), LIMITED, True) for code in (None, "ramp_limit_exceeded")],
     *[(429, anthropic("x", "", f"{what}_spend_limit_reached"), QUOTA, False) for what in ("enforced", "contract")],
     (500, anthropic("api_error"), BROKEN, True),
     (504, anthropic("timeout_error"), TIMEOUT, True),
-    (529, anthropic("overloaded_error"), FULL, True),
-    (529, anthropic("overloaded_error", "", "compaction_unavailable"), FULL, True),
+    *[(529, anthropic("overloaded_error", "", code), FULL, True) for code in (None, "compaction_unavailable")],
     # OpenAI and compatible servers
     *[(400, {"code": code}, FAULT, False) for code in ("context_length_exceeded", "content_filter")],
     (402, {"code": 402, "message": "no credits"}, QUOTA, False),
@@ -133,6 +131,12 @@ TOLD = {
     **dict.fromkeys(("Request failed with status code 429", "Rate limit reached", "429 R_E. {'e': 1}"), (429, LIMITED)),
     "Request failed with status code 404": (500, BROKEN),  # as of a server that is started anew
     'all 1 channels failed, the last: HTTP 429: {"error": {"code": "rate_limit_exceeded"}}': (429, LIMITED),
+    '[x/m] [400]: {"error": {"message": "maximum context length is 9 tokens"}} (reset after 2s)': (400, FAULT),
+    '[x/m] [400]: {"error": {"message": "maximum context (reset after 2s)': (500, BROKEN),  # it was of another request
+    '[x/m] [404]: {"type": "error", "error": {"type": "not_found_error"}} (reset after 1m 5s)': (404, FAULT),
+    '[x/m] [429]: {"error": {"message": "Rate limit reached for m in organi (reset after 2s)': (429, LIMITED),
+    '[x/m] [429]: {"error": {"code": "insufficient_quota"}} (reset after 2s)': (429, QUOTA),
+    "[x/m] [502]: fetch failed (cause: ECONNRESET: read ECONNRESET) (reset after 8s)": (500, BROKEN),
     "The engine is currently overloaded, please try again later": (529, FULL),
     "Client error '403 Forbidden' for url 'http://x/cat.png'": (500, BROKEN),
     **dict.fromkeys(("Tool f failed: Error code: 403", "my.tool: Error code: 403", "No overload of f"), (500, BROKEN)),
@@ -142,7 +146,7 @@ TOLD = {
 
 @pytest.mark.parametrize(("words", "expected"), TOLD.items())
 def test_a_500_that_tells_its_providers_status(words: str, expected: tuple[int, FailureKind]) -> None:
-    """OptiLLM and llms-py answer 500 with their SDK's or provider's words, hubrelay 502 with its provider's JSON."""
+    """OptiLLM and llms-py answer 500 with their SDK's or provider's words, hubrelay and 9router 50x with its JSON."""
     failure = verdict(500, words)
     assert (failure.status, failure.kind) == expected
 
