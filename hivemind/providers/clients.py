@@ -143,7 +143,8 @@ PROGRAMS: tuple[_Program, ...] = (
     _program("^pi/", "pi", 290.0, TryAgain(3, 0.0, hold_s=32.0, obeys_hint=False, seen=f"1.6.0, {_DAY}")),
     _GROK,
     _VIBE,
-    _program("^litellm/", "litellm", 5990.0, TryAgain(obeys_hint=False)),
+    _program("^(?:litellm|DSPy)/", "litellm", 5990.0, TryAgain(obeys_hint=False)),  # which DSPy has, for a base URL
+    _program("^lm15/", "", _PYTHON_S, TryAgain(3, 120.0, obeys_hint=False, seen="DSPy 3.4.1, 2026-12-01")),
     # Frameworks ask again as the SDKs do that they stand on; of several, the least that one of them obeys.
     _program("^langchain-anthropic/", "langchain", _PYTHON_S, replace(_ANTHROPIC, seen=f"1.7.10, {_DAY}")),
     _program("^langchain", "langchain", _PYTHON_S, _CAREFUL),

@@ -47,6 +47,8 @@ AGENTS = [
     ("grok-shell/0.2.111 (linux; x86_64)", "grok-build", None, 120, 120),
     ("AI21 studio SDK 4.3.0 Python 3.11.7 Operating System Linux", "", 290.0, 59, 59),
     ("replicate-python/1.0.7", "", 25.0, 59, 59),
+    ("lm15/stdlib", "", 590.0, 44, 120),
+    ("DSPy/3.4.1", "litellm", 5990.0, 59, 59),
     ("node", "", 290.0, 59, 59),
     ("curl/8.0", "", None, 59, 59),
     ("Bun/1.4.0", "", None, 59, 59),
