@@ -202,7 +202,7 @@ class StreamTap:
             return self._splitter.feed(b"\n".join(lines))
         only = self._document is None and len(records) == 1
         may_be = only and (self._is_json or records[0].startswith((b"{", b"[")))
-        self._document = records[0] if may_be else None
+        self._document = records[0].removesuffix(b"data: [DONE]") if may_be else None  # 9router puts one behind it
         self._unsure = may_be
         self.between = self.between and not may_be  # so that the next record comes here too
         return records

@@ -32,13 +32,11 @@ AGENTS = [
     ("Agents/Python 0.24.0", "openai-agents", 590.0, 59, 59),
     ("ai-sdk/anthropic/3.0.138 runtime/node.js/22", "vercel-ai", 290.0, 59, 59),
     ("ai-sdk-anthropic/4.0.105 ai-sdk-provider-utils/5.0.81 node.js/24", "vercel-ai", 290.0, 59, 59),
-    ("Anthropic/Python 2.11.0", "anthropic-sdk", 590.0, 65, 240),
-    ("AsyncAnthropic/Python 2.11.0", "anthropic-sdk", 590.0, 65, 240),
+    *[(f"{kind}Anthropic/Python 2.11.0", "anthropic-sdk", 590.0, 65, 240) for kind in ("", "Async")],
     ("AsyncAnthropic/Python 0.125.0", "anthropic-sdk", 590.0, 60, 60),
     ("Anthropic/JS 1.11.0", "anthropic-sdk", 290.0, 65, 240),
     ("Anthropic/JS 0.36.3", "anthropic-sdk", 290.0, 59, 59),
-    ("OpenAI/Python 3.52.0", "openai-sdk", 590.0, 65, 120),
-    ("AsyncAzureOpenAI/Python 3.52.0", "openai-sdk", 590.0, 65, 120),
+    *[(f"{kind}OpenAI/Python 3.52.0", "openai-sdk", 590.0, 65, 120) for kind in ("", "AsyncAzure")],
     ("OpenAI/JS 7.55.0", "openai-sdk", 290.0, 59, 59),
     ("google-genai-sdk/3.4.0 gl-python/3.11", "google-sdk", None, 59, 59),
     ("google-genai-sdk/2.32.0 gl-node/v22", "google-sdk", 290.0, 59, 59),
@@ -50,8 +48,7 @@ AGENTS = [
     ("lm15/stdlib", "", 590.0, 44, 120),
     ("DSPy/3.4.1", "litellm", 5990.0, 59, 59),
     ("node", "", 290.0, 59, 59),
-    ("curl/8.0", "", None, 59, 59),
-    ("Bun/1.4.0", "", None, 59, 59),
+    *[(other, "", None, 59, 59) for other in ("curl/8.0", "Bun/1.4.0")],
 ]
 
 

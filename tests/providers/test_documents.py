@@ -76,11 +76,12 @@ def test_its_size_and_encoding_do_not_matter(dialect: str, form: StreamForm, pad
 
 
 @pytest.mark.parametrize("label", LABELS[2:4])
+@pytest.mark.parametrize("behind", ["", "data: [DONE]\n\n"])  # of 9router
 @pytest.mark.parametrize("padding", [0, 2 * LONG_RECORD])
-def test_its_usage_and_its_error_are_read(label: str, padding: int) -> None:
+def test_its_usage_and_its_error_are_read(label: str, behind: str, padding: int) -> None:
     """As those of a whole answer that was asked for."""
     more = {"padding": "x" * padding}
-    used = tapped("openai_chat", StreamForm.SSE, label, json.dumps({**CHAT, **more}).encode(), [])
+    used = tapped("openai_chat", StreamForm.SSE, label, (json.dumps({**CHAT, **more}) + behind).encode(), [])
     assert (used.usage, used.usage_final, used.document) == (Usage(3, 0, 0, 2), True, True)
     failed = tapped("openai_chat", StreamForm.SSE, label, json.dumps({**more, "error": {"code": 503}}).encode(), [])
     assert failed.error is not None
