@@ -187,6 +187,8 @@ QUOTA_WORDS = frozenset(_QUOTA_WORDS.split())
 _UNSURE_WORDS = frozenset({"insufficient_quota", "usage_limit_reached"})
 """Of these, the ones that some use of a minute's limit, and then state a wait."""
 _QUOTA_TEXT = re.compile(r"you have reached your specified|credit balance is too low|\blimit:\s*0(?![\d.])", re.I)
+_GONE_TEXT = re.compile(r"current quota, please check your plan and billing details\.(?: For more .*openai\.com\S*)?$")
+"""OpenAI's, of which gateways drop the code (NeMo Guardrails); Google says it of a minute, and goes on."""
 _EXPIRED = re.compile(r"expired|过期|到期", re.I)
 _LONG_QUOTA = re.compile(r"per_?day|daily", re.I)
 _FULL_WORDS = frozenset({"overloaded_error", "server_is_overloaded", "slow_down", "unavailable", "engine_overloaded"})
@@ -379,6 +381,8 @@ def _meaning(
         return Meaning.USED_UP if row is Meaning.USED_UP or codes & QUOTA_WORDS or gone else None
     if delay_s and worded is not Meaning.TOO_LARGE:
         return Meaning.USED_UP if delay_s > LONGEST_WAIT_S else None
+    if _GONE_TEXT.search(info.message):
+        return Meaning.USED_UP
     return row or (Meaning.USED_UP if codes & QUOTA_WORDS else worded)
 
 

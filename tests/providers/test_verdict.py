@@ -40,6 +40,7 @@ def violation(quota: str) -> object:
 FAULTS = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 409: "conflict_error"}
 SPENT_LIMITS = "organization_spend", "project_spend", "organization_usage"
 SPENT = "You have reached your specified API usage limits. You will regain access on 2027-01-01"
+GONE = "You exceeded your current quota, please check your plan and billing details."
 
 TABLE: list[tuple[int, object, FailureKind, bool]] = [
     # Anthropic
@@ -67,6 +68,8 @@ TABLE: list[tuple[int, object, FailureKind, bool]] = [
     (429, {"code": None, "type": "insufficient_quota"}, QUOTA, False),
     (429, {"code": "credit_balance_exhausted"}, QUOTA, False),
     *[(429, {"code": f"{what}_limit_exceeded"}, QUOTA, False) for what in SPENT_LIMITS],
+    (429, {"type": "rate_limit_error", "message": GONE}, QUOTA, False),  # NeMo Guardrails', before streams
+    (429, {"type": "rate_limit_error", "message": f"{GONE} See x. Quota exceeded"}, LIMITED, True),
     (429, {"code": "ServerOverloaded", "message": "unable to handle requests due to server overload."}, FULL, True),
     (503, {"message": "m is currently over capacity. Please try again and back off"}, FULL, True),  # Groq
     *[(503, {"code": code}, FULL, True) for code in ("server_is_overloaded", "slow_down")],
@@ -121,7 +124,7 @@ def test_the_name_in_a_header(name: str, end: str) -> None:
 
 
 TOLD = {
-    **dict.fromkeys((f"{e}You exceeded your current quota" for e in ("Error code: 429 - ", "")), (429, QUOTA)),
+    **dict.fromkeys((GONE, f"Error code: 429 - {GONE}"), (429, QUOTA)),
     "Error code: 429 - Rate limit reached for m. Please try again in 7s.": (429, LIMITED),
     **dict.fromkeys((f"{e}This model's maximum context length is" for e in ("Error code: 400 - ", "")), (400, FAULT)),
     "litellm.X: Error code: 503 - {'error': {'message': 'Overloaded'}}": (503, FULL),
