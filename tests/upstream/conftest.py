@@ -10,6 +10,7 @@ from typing import Protocol
 import httpx
 import pytest
 import uvloop
+from proxy.conftest import one_connection as one_connection
 from proxy.conftest import pytest_collection_modifyitems as pytest_collection_modifyitems
 
 from hivemind.upstream.base import Timeouts, Upstream

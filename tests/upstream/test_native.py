@@ -331,6 +331,7 @@ async def test_a_server_at_home_is_connected_to_anew(
             return found
 
         monkeypatch.setattr(aiohappyeyeballs, "start_connection", drops_two)
+        monkeypatch.setattr(native_module, "_AGAIN_S", 0.02)
         upstream = native(f"http://{host}:{server.port}", timeouts=Timeouts(connect_s=10.0 if connects else 0.2))
         if connects:
             assert await whole(await post(upstream)) == b"ok"
