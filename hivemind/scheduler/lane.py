@@ -744,4 +744,4 @@ class Lanes(dict[str, Lane]):
     def _forget_half(self, lanes: Iterable[Lane]) -> None:
         at_rest = sorted((lane for lane in lanes if lane.at_rest), key=lambda lane: lane.used_at)
         for lane in at_rest[: (len(at_rest) + 1) // 2]:
-            del self[lane.key]
+            self.pop(lane.key).wake_at = math.inf  # its timer, if it has one, is no more its own

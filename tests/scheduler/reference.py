@@ -40,6 +40,7 @@ class Entry:
     tokens: int = 0
     state: str = "new"  # then `waits`, `backs off`, `in flight`, `done`
     attempts: int = 0
+    granted_at: float = 0.0
     not_before: float = -math.inf
     content: bool = False
     cut: bool = False
@@ -305,7 +306,7 @@ class Reference:
         if ranked and not road.stated:
             self.check_rank(road, entry, mine, at)
         entry.state = "in flight"
-        entry.attempts = event.attempt
+        entry.attempts, entry.granted_at = event.attempt, at
         if kept:
             road.probe = event.ticket
         for priority in road.passes:
@@ -382,6 +383,8 @@ class Reference:
         assert entry.state == "in flight"
         assert event.attempt == entry.attempts
         self.ended(entry, at, event.usage)
+        if failure.kind is FailureKind.CUT:
+            entry.expires_at += at - entry.granted_at  # what hung isn't counted as a wait
         delay_s, retry_in_s, road = failure.delay_s or 0.0, event.retry_in_s, self.roads[entry.lane]
         family = entry.ticket.request.family
         about_lane = self.is_about_lane(road, family, failure.kind, at)

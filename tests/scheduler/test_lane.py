@@ -8,6 +8,7 @@ import pytest
 from scheduler.driving import LANE, Hands, failure, lane_config, request
 
 from hivemind.scheduler.commands import SetCircuit
+from hivemind.scheduler.events import CircuitChanged
 from hivemind.scheduler.explain import lane_state
 from hivemind.scheduler.lane import KEPT, MOST_STAGGERED, UNPROVEN_KEPT
 from hivemind.scheduler.ticket import TicketState
@@ -118,6 +119,20 @@ def test_lanes_at_rest_make_room() -> None:
         scheduler.open_lane(float(number), f"key-{number}", lane_config()).proven = True
     assert len(scheduler.lanes) <= KEPT
     assert {held, "forced", f"key-{3 * KEPT - 1}"} <= scheduler.lanes.keys()
+
+
+def test_a_forgotten_lane_tells_no_more_of_its_circuit() -> None:
+    """It may have been opened anew since, with another circuit."""
+    hands = Hands()
+    while hands.lane.circuit.reopens_at is None:
+        hands.fail(hands.arrive(), failure(retryable=False))
+    for number in range(UNPROVEN_KEPT):
+        hands.scheduler.open_lane(hands.now, f"made-up-{number}", lane_config())
+    assert LANE not in hands.scheduler.lanes
+    hands.scheduler.open_lane(hands.now, LANE, lane_config())
+    hands.log.clear()
+    hands.wait(1000.0)
+    assert not [event for event in hands.log if isinstance(event, CircuitChanged)]
 
 
 def test_made_up_credentials_displace_no_real_ones() -> None:
