@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -11,38 +13,53 @@ from hivemind_mock.provider.formats.base import Body, ToolCall, objects
 
 _SCHEMAS = (
     ("response_format", "json_schema", "schema"),
+    ("response_format", "schema"),
     ("text", "format", "schema"),
     ("output_config", "format", "schema"),
+    ("output_format", "schema"),
     ("generationConfig", "responseJsonSchema"),
     ("generationConfig", "responseSchema"),
     ("format",),
 )
-"""Where requests have it: OpenAI's two APIs, Anthropic's, Google's and Ollama's."""
+"""Where requests have it: OpenAI's two APIs (also as local servers spell it), Anthropic's, Google's and Ollama's."""
+_MIME = ("generationConfig", "responseMimeType")
 _ANY_JSON = (
     (("response_format", "type"), "json_object"),
     (("text", "format", "type"), "json_object"),
-    (("generationConfig", "responseMimeType"), "application/json"),
+    (_MIME, "application/json"),
     (("format",), "json"),
 )
 """Where they ask for JSON without one."""
-_DEEPEST, _MOST = 12, 1000
-"""Levels of a value, and letters or items of a part of it."""
+_NAMES = (("tool_choice", "name"), ("tool_choice", "function", "name"))
+_ALLOWED = ("toolConfig", "functionCallingConfig", "allowedFunctionNames")
+"""Where they name the tool to call; Google's list those that may be."""
+_PARAMETERS = ("input_schema", "parameters", "parametersJsonSchema")
+_LEVELS, _MOST, _STEPS = (5, 10, 20, 40), 1000, 10_000
+"""Levels of a value, the fewest that do; letters or items of a part of it; and parts."""
+_FORMATS = """
+    date-time 2026-01-01T00:00:00Z date 2026-01-01 time 00:00:00Z duration PT1S email a@example.com ipv4 127.0.0.1
+    hostname example.com uri https://example.com/ uuid 00000000-0000-4000-8000-000000000000 ipv6 ::1
+"""
+_WORDS = _FORMATS.split()
+_TEXTS = dict(zip(_WORDS[::2], _WORDS[1::2], strict=True))
+"""What fits a string's format."""
 
 
 def structured(body: Body) -> ToolCall | str:
-    """Return the answer; empty: any text will do, as where what stands there is no schema."""
-    try:
-        choice = body.get("tool_choice")
-        name = _at(choice, "name") or _at(choice, "function", "name")
-        if isinstance(name, str):
-            schema = _schema_of(body, name)
-            return ToolCall(name, "", _fitting(schema, schema))
+    """Return the answer; empty: any text will do, as where nothing fits or what stands there is no schema."""
+    with suppress(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+        names, allowed = [_at(body, *place) for place in _NAMES], _at(body, *_ALLOWED) or ()
+        for name in (*names, *(allowed if len(allowed) == 1 else ())):
+            if isinstance(name, str):
+                found = _fitting(_schema_of(body, name))
+                return ToolCall(name, "", found if isinstance(found, Mapping) else {})
         for place in _SCHEMAS:
             if isinstance(schema := _at(body, *place), Mapping):
-                return msgspec.json.encode(_fitting(schema, schema)).decode()
-    except (AttributeError, LookupError, TypeError):
-        return ""
-    return "{}" if any(_at(body, *place) == word for place, word in _ANY_JSON) else ""
+                found = _fitting(schema)
+                plain = isinstance(found, str) and _at(body, *_MIME) == "text/x.enum"
+                return found if plain else msgspec.json.encode(found).decode()
+        return "{}" if any(_at(body, *place) == word for place, word in _ANY_JSON) else ""
+    return ""
 
 
 def _at(value: Any, *names: str) -> Any:
@@ -53,31 +70,74 @@ def _at(value: Any, *names: str) -> Any:
 
 def _schema_of(body: Body, tool: str) -> Mapping[str, Any]:
     for each in objects(body.get("tools")):
-        described = each.get("function", each)
-        if _at(described, "name") == tool:
-            return described.get("input_schema") or described.get("parameters") or {}
+        for described in (each.get("function", each), *objects(each.get("functionDeclarations"))):
+            if _at(described, "name") == tool:
+                return next(filter(None, map(described.get, _PARAMETERS)), {})
     return {}
 
 
-def _fitting(schema: Mapping[str, Any], whole: Mapping[str, Any], depth: int = 0) -> Any:
-    """Return a small value that fits a schema, whose references lead into the whole one."""
-    if depth > _DEEPEST:
-        return None
-    if (ref := schema.get("$ref")) is not None:
-        return _fitting(_at(whole, *ref.split("/")[1:]) or {}, whole, depth + 1)
-    if choices := schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf"):
-        return _fitting(choices[0], whole, depth + 1)
-    for name in ("const", "default"):
-        if name in schema:
-            return schema[name]
-    if "enum" in schema:
-        return schema["enum"][0]
-    kind = schema.get("type", "object")
-    kind = (kind if isinstance(kind, str) else kind[0]).lower()
-    if kind == "object":
-        fields = schema.get("properties", {})
-        return {name: _fitting(fields.get(name, {}), whole, depth + 1) for name in schema.get("required", ())}
-    if kind == "array":
-        return [_fitting(schema.get("items", {}), whole, depth + 1)] * min(schema.get("minItems", 0), _MOST)
-    text, number = "x" * min(schema.get("minLength", 4), _MOST), schema.get("minimum", min(1, schema.get("maximum", 1)))
-    return {"string": text, "integer": number, "number": number, "boolean": False}.get(kind)
+def _fitting(schema: Mapping[str, Any]) -> Any:
+    """Return a small value that fits a schema. Raises: LookupError: none was found."""
+    for levels in _LEVELS:
+        with suppress(LookupError):
+            return _Values(schema).fitting(schema, levels)
+    raise LookupError("nothing fits")
+
+
+class _Values:
+    """Makes values that fit parts of a schema, whose references lead into the whole one."""
+
+    def __init__(self, whole: Mapping[str, Any]) -> None:
+        self._whole = whole
+        self._left = _STEPS
+
+    def fitting(self, schema: Mapping[str, Any], levels: int) -> Any:
+        """Return one of so many levels at most. Raises: LookupError: none was found."""
+        self._count(1)
+        if not levels:
+            raise LookupError("too deep")
+        if (ref := schema.get("$ref")) is not None:
+            return self.fitting(_at(self._whole, *ref.split("/")[1:]) or {}, levels - 1)
+        if choices := schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf"):
+            for each in choices[:-1]:
+                with suppress(LookupError):
+                    return self.fitting(each, levels - 1)
+            return self.fitting(choices[-1], levels - 1)
+        for name in ("const", "default"):
+            if name in schema:
+                return schema[name]
+        if "enum" in schema:
+            return schema["enum"][0]
+        kind = schema.get("type", "null" if schema.get("nullable") else "object")
+        kind = (kind if isinstance(kind, str) else kind[0]).lower()
+        if kind == "object":
+            fields = schema.get("properties", {})
+            return {name: self.fitting(fields.get(name, {}), levels - 1) for name in schema.get("required", ())}
+        if kind == "array":
+            return self._items(schema, levels - 1)
+        if kind == "string":
+            length = max(int(schema.get("minLength", 0)), min(4, int(schema.get("maxLength", 4))))
+            return _TEXTS.get(schema.get("format", "")) or "x" * min(length, _MOST)
+        return {"integer": _number, "number": _number, "boolean": lambda _: False}.get(kind, lambda _: None)(schema)
+
+    def _items(self, schema: Mapping[str, Any], levels: int) -> list[Any]:
+        first = [self.fitting(each, levels) for each in schema.get("prefixItems", ())]
+        more = min(int(schema.get("minItems", 0)), _MOST) - len(first)
+        if more <= 0:
+            return first
+        before, item = self._left, self.fitting(schema.get("items", {}), levels)
+        self._count((before - self._left) * (more - 1))
+        return [*first, *[item] * more]
+
+    def _count(self, parts: int) -> None:
+        self._left -= parts
+        if self._left < 0:
+            raise LookupError("too many parts")
+
+
+def _number(schema: Mapping[str, Any]) -> float:
+    """Return 1 or what is near it within the bounds."""
+    least, most = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
+    above, below = schema.get("exclusiveMinimum", -math.inf), schema.get("exclusiveMaximum", math.inf)
+    near = (1, least, most, above + 1, below - 1, (above + below) / 2)
+    return next((each for each in near if least <= each <= most and above < each < below), 1)
