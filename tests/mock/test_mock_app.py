@@ -206,6 +206,8 @@ def test_bad_requests_are_told_so(play: Any) -> None:
         assert (await client.post("/v1/nothing", json={})).status_code == 404
         assert (await client.get("/nothing")).status_code == 404
         assert (await client.post("/v1/messages", content=b"{")).status_code == 400
+        deep = b"[" * 9000 + b"]" * 9000
+        assert (await client.post("/v1/messages", content=b'{"a": %b}' % deep)).status_code == 400
         gzipped = {"content-encoding": "gzip"}
         assert (await client.post("/v1/messages", content=b"plain", headers=gzipped)).status_code == 400
         assert mock.stats.arrived == 0

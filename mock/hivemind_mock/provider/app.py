@@ -160,7 +160,7 @@ class MockProvider:
         try:
             body = decode(body, headers.get(b"content-encoding", b""))
             fields = msgspec.json.decode(body, type=dict)
-        except ValueError as error:  # msgspec's errors are ValueErrors too
+        except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors too
             problem = {"type": "invalid_request_error", "message": str(error), "code": None, "param": None}
             await connection.reply_json(400, {"type": "error", "error": problem})
             return
