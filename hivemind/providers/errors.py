@@ -188,7 +188,7 @@ _UNSURE_WORDS = frozenset({"insufficient_quota", "usage_limit_reached"})
 """Of these, the ones that some use of a minute's limit, and then state a wait."""
 _QUOTA_TEXT = re.compile(r"you have reached your specified|credit balance is too low|\blimit:\s*0(?![\d.])", re.I)
 _GONE_TEXT = re.compile(r"current quota, please check your plan and billing details\.(?: For more .*openai\.com\S*)?$")
-"""OpenAI's, of which gateways drop the code (NeMo Guardrails); Google says it of a minute, and goes on."""
+"""OpenAI's, of which gateways make a rate limit (NeMo Guardrails); Google says it of a minute, and names that."""
 _EXPIRED = re.compile(r"expired|过期|到期", re.I)
 _LONG_QUOTA = re.compile(r"per_?day|daily", re.I)
 _FULL_WORDS = frozenset({"overloaded_error", "server_is_overloaded", "slow_down", "unavailable", "engine_overloaded"})
@@ -230,8 +230,9 @@ _QUOTED_STATUS = re.compile(
 """A status that tells more than a 5xx, in the words of an error of OpenAI's and Anthropic's SDKs, axios' or httpx's, or
 before the provider's own JSON (OptiLLM, hubrelay, 9router, which repeats the beginning of that to others' requests);
 not what a tool or an upload was told."""
-_OWN_WAIT = re.compile(r" \(reset after [^()]*\)$")
-"""How long a gateway itself won't ask its provider again (9router), which tells nothing of its provider's quota."""
+_OWN_WAIT = re.compile(r"\} \(reset after [^()]*\)$")
+"""How long a gateway itself won't ask its provider again (9router), which tells nothing of its provider's quota; a mere
+beginning of the provider's words may lack the minute of which they are."""
 _SAYS_OF_ITSELF = re.compile(
     r"(?i)(?P<_400>this model's maximum context length is|prompt is too long:)"
     r"|(?P<_401>incorrect api key provided|invalid x-api-key)|(?P<_529>overloaded\b|th\w+ \w+ is (?:\w+ )?overloaded)"
@@ -374,15 +375,16 @@ def _meaning(
         return Meaning.USED_UP
     if row in (Meaning.FULL, Meaning.TOO_LARGE):
         return row
-    worded = meaning_of(plain_words(info.text, *info.words)) if status in (401, 403, 429) else None
+    words = plain_words(info.text, *info.words)
+    if _GONE_TEXT.search(info.message):
+        words = words.replace("rate limit", "")
+    worded = meaning_of(words) if status in (401, 403, 429) else None
     if status not in _REFUSED:
         # Credit that a key lacks comes as 401 too (opencode Zen, new-api); an expired key is a wrong one.
         gone = worded is Meaning.USED_UP and not _EXPIRED.search(info.text)
         return Meaning.USED_UP if row is Meaning.USED_UP or codes & QUOTA_WORDS or gone else None
     if delay_s and worded is not Meaning.TOO_LARGE:
         return Meaning.USED_UP if delay_s > LONGEST_WAIT_S else None
-    if _GONE_TEXT.search(info.message):
-        return Meaning.USED_UP
     return row or (Meaning.USED_UP if codes & QUOTA_WORDS else worded)
 
 

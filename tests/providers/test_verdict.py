@@ -70,13 +70,14 @@ TABLE: list[tuple[int, object, FailureKind, bool]] = [
     *[(429, {"code": f"{what}_limit_exceeded"}, QUOTA, False) for what in SPENT_LIMITS],
     (429, {"type": "rate_limit_error", "message": GONE}, QUOTA, False),  # NeMo Guardrails', before streams
     (429, {"type": "rate_limit_error", "message": f"{GONE} See x. Quota exceeded"}, LIMITED, True),
+    (429, {"code": "Throttling.AllocationQuota", "message": GONE}, LIMITED, True),
     (429, {"code": "ServerOverloaded", "message": "unable to handle requests due to server overload."}, FULL, True),
     (503, {"message": "m is currently over capacity. Please try again and back off"}, FULL, True),  # Groq
     *[(503, {"code": code}, FULL, True) for code in ("server_is_overloaded", "slow_down")],
     (503, {"message": "The engine is currently overloaded"}, FULL, True),
     # Google
     (400, {"status": "INVALID_ARGUMENT"}, FAULT, False),
-    (429, google("RESOURCE_EXHAUSTED", "", violation("GenerateRequestsPerMinutePerProject")), LIMITED, True),
+    (429, google("RESOURCE_EXHAUSTED", GONE, violation("GenerateRequestsPerMinutePerProject")), LIMITED, True),
     (429, google("RESOURCE_EXHAUSTED", "", violation("GenerateRequestsPerDayPerProject")), QUOTA, False),
     (429, google("RESOURCE_EXHAUSTED", "", {"metadata": {"quota_limit": "RequestsPerDay"}}), QUOTA, False),
     (429, google("RESOURCE_EXHAUSTED", "Quota exceeded for metric: m, limit: 0, model: x"), QUOTA, False),
@@ -139,6 +140,7 @@ TOLD = {
     '[x/m] [404]: {"type": "error", "error": {"type": "not_found_error"}} (reset after 1m 5s)': (404, FAULT),
     '[x/m] [429]: {"error": {"message": "Rate limit reached for m in organi (reset after 2s)': (429, LIMITED),
     '[x/m] [429]: {"error": {"code": "insufficient_quota"}} (reset after 2s)': (429, QUOTA),
+    f'[g/x] [429]: {{"error": {{"message": "{GONE[:-20]} (reset after 2s)': (429, LIMITED),  # of a minute, if Google's
     "[x/m] [502]: fetch failed (cause: ECONNRESET: read ECONNRESET) (reset after 8s)": (500, BROKEN),
     "The engine is currently overloaded, please try again later": (529, FULL),
     "Client error '403 Forbidden' for url 'http://x/cat.png'": (500, BROKEN),
