@@ -11,27 +11,21 @@ import msgspec
 
 from hivemind_mock.provider.formats.base import Body, ToolCall, objects
 
-_SCHEMAS = (
-    ("response_format", "json_schema", "schema"),
-    ("response_format", "schema"),
-    ("text", "format", "schema"),
-    ("output_config", "format", "schema"),
-    ("output_format", "schema"),
-    ("generationConfig", "responseJsonSchema"),
-    ("generationConfig", "responseSchema"),
-    ("format",),
-)
+_SCHEMAS = """
+    response_format.json_schema.schema response_format.schema text.format.schema output_config.format.schema
+    output_format.schema generationConfig.responseJsonSchema generationConfig.responseSchema format
+"""
 """Where requests have it: OpenAI's two APIs (also as local servers spell it), Anthropic's, Google's and Ollama's."""
-_MIME = ("generationConfig", "responseMimeType")
-_ANY_JSON = (
-    (("response_format", "type"), "json_object"),
-    (("text", "format", "type"), "json_object"),
-    (_MIME, "application/json"),
-    (("format",), "json"),
+_MIME = "generationConfig.responseMimeType"
+_KINDS, _JSON = (
+    ("response_format.type", "text.format.type", _MIME, "format"),
+    ("json_object", "application/json", "json"),
 )
-"""Where they ask for JSON without one."""
-_NAMES = (("tool_choice", "name"), ("tool_choice", "function", "name"))
-_ALLOWED = ("toolConfig", "functionCallingConfig", "allowedFunctionNames")
+"""Where they ask for JSON without one, and how."""
+_NAMES, _ALLOWED = (
+    ("tool_choice.name", "tool_choice.function.name"),
+    "toolConfig.functionCallingConfig.allowedFunctionNames",
+)
 """Where they name the tool to call; Google's list those that may be."""
 _PARAMETERS = ("input_schema", "parameters", "parametersJsonSchema")
 _LEVELS, _MOST, _STEPS = (5, 10, 20, 40), 1000, 10_000
@@ -48,22 +42,22 @@ _TEXTS = dict(zip(_WORDS[::2], _WORDS[1::2], strict=True))
 def structured(body: Body) -> ToolCall | str:
     """Return the answer; empty: any text will do, as where nothing fits or what stands there is no schema."""
     with suppress(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
-        names, allowed = [_at(body, *place) for place in _NAMES], _at(body, *_ALLOWED) or ()
+        names, allowed = [_at(body, place) for place in _NAMES], _at(body, _ALLOWED) or ()
         for name in (*names, *(allowed if len(allowed) == 1 else ())):
             if isinstance(name, str):
                 found = _fitting(_schema_of(body, name))
                 return ToolCall(name, "", found if isinstance(found, Mapping) else {})
-        for place in _SCHEMAS:
-            if isinstance(schema := _at(body, *place), Mapping):
+        for place in _SCHEMAS.split():
+            if isinstance(schema := _at(body, place), Mapping):
                 found = _fitting(schema)
-                plain = isinstance(found, str) and _at(body, *_MIME) == "text/x.enum"
+                plain = isinstance(found, str) and _at(body, _MIME) == "text/x.enum"
                 return found if plain else msgspec.json.encode(found).decode()
-        return "{}" if any(_at(body, *place) == word for place, word in _ANY_JSON) else ""
+        return "{}" if any(_at(body, place) in _JSON for place in _KINDS) else ""
     return ""
 
 
-def _at(value: Any, *names: str) -> Any:
-    for name in names:
+def _at(value: Any, path: str, mark: str = ".") -> Any:
+    for name in path.split(mark):
         value = value.get(name) if isinstance(value, Mapping) else None
     return value
 
@@ -97,7 +91,7 @@ class _Values:
         if not levels:
             raise LookupError("too deep")
         if (ref := schema.get("$ref")) is not None:
-            return self.fitting(_at(self._whole, *ref.split("/")[1:]) or {}, levels - 1)
+            return self.fitting(_at({"#": self._whole}, ref, "/") or {}, levels - 1)
         if choices := schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf"):
             for each in choices[:-1]:
                 with suppress(LookupError):
