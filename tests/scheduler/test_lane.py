@@ -126,8 +126,8 @@ def test_a_forgotten_lane_tells_no_more_of_its_circuit() -> None:
     hands = Hands()
     while hands.lane.circuit.reopens_at is None:
         hands.fail(hands.arrive(), failure(retryable=False))
-    for number in range(UNPROVEN_KEPT):
-        hands.scheduler.open_lane(hands.now, f"made-up-{number}", lane_config())
+    for number in range(KEPT):
+        hands.scheduler.open_lane(hands.now, f"key-{number}", lane_config()).used_at = 1.0
     assert LANE not in hands.scheduler.lanes
     hands.scheduler.open_lane(hands.now, LANE, lane_config())
     hands.log.clear()
