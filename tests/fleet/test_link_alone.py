@@ -155,8 +155,7 @@ async def test_leases_end_and_come_back(
         await until(lambda: made.view().state == "leased")
         store.error = error
         await until(lambda: leases.states("a")[-1] is state)
-        await asyncio.sleep(1)
-        assert made.view().errors[error.kind] > 1
+        await until(lambda: made.view().errors[error.kind] > 1)
         store.error = None
         await until(lambda: made.view().state == "leased")
         assert leases.states("a") == [LeaseState.LEARNING, LeaseState.LEASED, state, LeaseState.LEASED]
