@@ -685,7 +685,7 @@ class World:
     def snapshot(self, at: float, *, newest: int | None = None) -> Snapshot:
         """Return the view at this moment, which is not before the last event's. `newest`: only with such slots and
         agents that an alert or the verdict may be about, so many agents that were seen last, and so many of those with
-        a budget. With none nothing is judged, foreseen or left out by number, which takes a tenth of the time."""
+        a budget. With 0, which takes a tenth of the time, nothing is judged, foreseen, or counted as left out."""
         self._catch_up(at)
         self._curves.hold(at)
         self._costs.settle(self._price)

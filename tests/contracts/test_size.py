@@ -8,7 +8,7 @@ from contracts.sources import modules
 PRODUCT = ("hivemind", "tui", "mock/hivemind_mock", "styles")
 
 
-@pytest.mark.parametrize(("what", "folders", "most"), [("product", PRODUCT, 107_267), ("tests", ("tests",), 100_466)])
+@pytest.mark.parametrize(("what", "folders", "most"), [("product", PRODUCT, 107_264), ("tests", ("tests",), 100_466)])
 def test_lines(what: str, folders: tuple[str, ...], most: int) -> None:
     """Counted in the working tree's files of Python, with blank lines and comments."""
     lines = sum(path.read_bytes().count(b"\n") for path in modules(*folders))

@@ -15,28 +15,25 @@ _SCHEMAS = """
     response_format.json_schema.schema response_format.schema text.format.schema output_config.format.schema
     output_format.schema generationConfig.responseJsonSchema generationConfig.responseSchema format
 """
-"""Where requests have it: OpenAI's two APIs (also as local servers spell it), Anthropic's, Google's and Ollama's."""
+"""Where requests have a schema: OpenAI's two APIs (local servers' spelling too), Anthropic's, Google's and Ollama's."""
 _MIME = "generationConfig.responseMimeType"
-_KINDS, _JSON = (
-    ("response_format.type", "text.format.type", _MIME, "format"),
-    ("json_object", "application/json", "json"),
-)
-"""Where they ask for JSON without one, and how."""
-_NAMES, _ALLOWED = (
-    ("tool_choice.name", "tool_choice.function.name"),
-    "toolConfig.functionCallingConfig.allowedFunctionNames",
-)
-"""Where they name the tool to call; Google's list those that may be."""
+_KINDS = ("response_format.type", "text.format.type", _MIME, "format")
+_JSON = ("json_object", "application/json", "json")
+"""Where they ask for JSON without a schema, and in which words."""
+_NAMES = ("tool_choice.name", "tool_choice.function.name")
+_ALLOWED = "toolConfig.functionCallingConfig.allowedFunctionNames"
+"""Where they name the tool to call; Google's list those that may be called."""
 _PARAMETERS = ("input_schema", "parameters", "parametersJsonSchema")
-_LEVELS, _MOST, _STEPS = (5, 10, 20, 40), 1000, 10_000
-"""Levels of a value, the fewest that do; letters or items of a part of it; and parts."""
+_LEVELS = (5, 10, 20, 40)
+"""Most levels of a value, tried one after the other until one fits."""
+_MOST, _STEPS = 1000, 10_000
+"""Most letters or items of a part of a value, and most parts of it."""
 _FORMATS = """
-    date-time 2026-01-01T00:00:00Z date 2026-01-01 time 00:00:00Z duration PT1S email a@example.com ipv4 127.0.0.1
-    hostname example.com uri https://example.com/ uuid 00000000-0000-4000-8000-000000000000 ipv6 ::1
+    date-time=2026-01-01T00:00:00Z date=2026-01-01 time=00:00:00Z duration=PT1S email=a@example.com ipv4=127.0.0.1
+    hostname=example.com uri=https://example.com/ uuid=00000000-0000-4000-8000-000000000000 ipv6=::1
 """
-_WORDS = _FORMATS.split()
-_TEXTS = dict(zip(_WORDS[::2], _WORDS[1::2], strict=True))
-"""What fits a string's format."""
+_TEXTS = dict(each.split("=") for each in _FORMATS.split())
+"""A text that fits a string's format."""
 
 
 def structured(body: Body) -> ToolCall | str:
